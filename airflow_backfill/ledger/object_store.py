@@ -75,8 +75,8 @@ class ObjectStore:
             )
         except (errors.BaseError, ValueError) as error:
             raise InvalidSpec(f"{self.url}: {first_line(error)}") from None
-        # Like Hadoop: a slash more is no folder more.
-        self._root = "".join(f"{part}/" for part in location.path.split("/") if part)
+        # Like Hadoop: a slash more is no folder more, nor is a dot.
+        self._root = "".join(f"{part}/" for part in location.path.split("/") if part not in ("", "."))
 
     @property
     def url(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_backfill.core.errors import BackfillError, RecordInvalid, error_in
@@ -107,9 +108,12 @@ class ServiceFolder:
         self._store.put(_refused(name), json.dumps(error.to_json()).encode())
         self.remove(name)
 
-    def sign(self, name: str) -> Any:
+    def sign(self, name: str) -> bytes | None:
         """The last sign of whoever watches the request; None if nobody has left one, as older versions do."""
-        return self._read(_watched(name))
+        try:
+            return self._store.read(_watched(name), MAX_BYTES)
+        except NotFound:
+            return None
 
     def beat(self, service: str, heartbeat: Heartbeat) -> None:
         """Store a heartbeat."""
@@ -137,11 +141,13 @@ class ServiceFolder:
                     self._store.delete(f"{place}/{name}")
 
     def _services(self) -> Iterator[tuple[str, Heartbeat]]:
+        """Services with a heartbeat of this version."""
         for file in self._store.list("services"):
             name = file.removesuffix(_SUFFIX)
-            found = self.heartbeat(name)
-            if found is not None:
-                yield name, found
+            with suppress(RecordInvalid):
+                found = self.heartbeat(name)
+                if found is not None:
+                    yield name, found
 
     def _read(self, name: str) -> Any:
         """The document; None if there is none."""

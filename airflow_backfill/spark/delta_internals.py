@@ -151,6 +151,14 @@ def transactions(spark: SparkSession, path: str) -> tuple[str, dict[str, int]]:
     return snapshot.metadata().id(), {one.appId(): one.version() for one in _each(found)}
 
 
+def forget(spark: SparkSession, path: str) -> None:
+    """Forget what this process has read of the table. Delta takes a version that it has in memory for the one that is
+    asked for, although the table may have been replaced since by another with as many versions.
+    """
+    place = _java(spark, "org.apache.hadoop.fs.Path")(path)
+    _java(spark, f"{_DELTA}.DeltaLog").invalidateCache(spark._jsparkSession, place)
+
+
 def partition_columns(spark: SparkSession, path: str) -> list[str]:
     """The columns that partition the table, as this process read it last."""
     _activate(spark)

@@ -102,6 +102,11 @@ def test_a_folder_that_a_tool_has_made_is_no_file(store: Store, service: Any) ->
     assert store.list("f") == ["a"] and store.folders("") == ["f"] and not store.folders("f")
 
 
+def test_a_slash_or_a_dot_more_is_no_other_place(options: dict[str, str], service: Any) -> None:
+    open_store("s3a://bucket/more//./t/", options=options).put("f/a", b"x")
+    assert service.get_object(Bucket="bucket", Key="more/t/f/a")["Body"].read() == b"x"
+
+
 def test_an_object_that_cannot_be_listed_is_named(store: Store, service: Any) -> None:
     service.put_object(Bucket="bucket", Key=f"{store.url.partition('bucket/')[2]}/f//x")
     for call in (store.list, store.folders):

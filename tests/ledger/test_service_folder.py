@@ -67,6 +67,7 @@ def test_a_refusal_is_kept_for_a_while(folder: ServiceFolder) -> None:
 
 
 def test_what_killed_services_leave_is_swept(folder: ServiceFolder) -> None:
+    folder._store.create("services/damaged.json", b"{")
     folder.beat("old", beat(10))
     folder.beat("new", beat(20))
     for n in (1, 2):
@@ -77,7 +78,7 @@ def test_what_killed_services_leave_is_swept(folder: ServiceFolder) -> None:
     folder.sweep(before=20)
     assert folder.heartbeat("old") is None and folder.heartbeat("new") == beat(20)
     assert folder.taken_by(request(1).name) == "old" and folder.taken_by(request(2).name) is None
-    assert folder.sign(request(1).name) == {"sign": 1} and folder.sign(request(2).name) is None
+    assert folder.sign(request(1).name) == b'{"sign": 1}' and folder.sign(request(2).name) is None
 
 
 class Interleaved(LocalStore):

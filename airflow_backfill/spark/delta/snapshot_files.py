@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.spark.delta_internals import DeltaVersion
+from airflow_backfill.spark.delta_internals import DeltaVersion, forget
 from airflow_backfill.spark.source.source import DataFile
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class SnapshotFiles:
 
     def __init__(self, spark: SparkSession, path: str, version: int) -> None:
         self._spark = spark
+        forget(spark, path)
         self._table = DeltaVersion(spark, path, version)
 
     @cached_property

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def serve(spark: SparkSession, request: Request, stopped: Event) -> None:
-    """Do the work of a request, and store its outcome. Spark shares its cores fairly between requests."""
+    """Do the work of a request, and store its outcome. Spark shares its cores fairly between targets: it never forgets
+    a pool, and looks at all of them before each task, so there must not be one for each request.
+    """
     context, session = spark.sparkContext, spark.newSession()
-    context.setLocalProperty("spark.scheduler.pool", request.name)
+    context.setLocalProperty("spark.scheduler.pool", request.target)
     context.addJobTag(tag(request))
 
     def result() -> dict[str, Any]:

@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any
 from uuid import uuid4
 
-from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.errors import BackfillError, CredentialsExpired
 from airflow_backfill.core.service.heartbeat import BEAT_SECONDS, UNWATCHED_SECONDS, WATCH_SECONDS, Heartbeat
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.ledger.clock import now_ms
@@ -26,6 +25,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """Time between two looks for requests."""
+STOP_SECONDS = 60.0
+"""How long work may take to end once it is stopped. Then the service ends without it, as if it was killed."""
 FORGOTTEN_MS = 86_400_000
 """A heartbeat that is older was left by a killed service."""
 
@@ -38,7 +39,7 @@ class _Running:
     request: Request
     thread: Thread
     stopped: Event = field(default_factory=Event)
-    sign: Any = None
+    sign: bytes | None = None
     """The last sign of the task that waits for it."""
     signed: float = field(default_factory=time.monotonic)
     """When that was found to be new."""
@@ -67,33 +68,37 @@ class Service:
         """Requests that this service may have taken: the store failed before it knew."""
         self._beats = 0
         self._beaten = 0.0
+        self._swept = False
 
     def serve(self, seconds: float, drain_seconds: float) -> None:
         """Serve for ``seconds``, then drain: after at most ``drain_seconds`` whatever still runs is stopped."""
-        self.folder.sweep(now_ms() - FORGOTTEN_MS)
         log.info("service %s takes requests", self.name)
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             self._turn(takes=True)
         log.info("service %s takes no more requests; %d are under way", self.name, len(self._running))
         ends = time.monotonic() + drain_seconds
-        while self._running:
+        while self._running and time.monotonic() < ends + STOP_SECONDS:
             self._turn(stops=time.monotonic() >= ends)
         self.folder.leave(self.name)
 
     def _turn(self, *, takes: bool = False, stops: bool = False) -> None:
         """Look once at everything; ``stops``: end all work. While the store fails, nothing begins and nothing ends, and
-        after a while whoever waits for this service gives it up.
+        after a while whoever waits for this service gives it up. Credentials that have expired end it: nobody renews
+        them, but the next service begins with new ones.
         """
         self.check()
         try:
+            if not self._swept:
+                self.folder.sweep(now_ms() - FORGOTTEN_MS)
+                self._swept = True
             self._beat(draining=not takes)
             names = self.folder.names()
             self._look([] if stops else names)
             if takes:
                 self._take([name for name in names if name not in self._running])
         except BackfillError as error:
-            if not error.retry:
+            if not error.retry or isinstance(error, CredentialsExpired):
                 raise
             log.warning("the folder of the service fails: %s", error)
         time.sleep(LOOK_SECONDS)

@@ -44,6 +44,8 @@ _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
 _WRITES_TABLE = "TASK_WRITE_FAILED"
 _SPILLS = ("org.apache.spark.storage.", "org.apache.spark.shuffle.", "UnsafeSorterSpillWriter")
 """Where Spark writes to its local disks."""
+_SCRATCH = re.compile(r"/blockmgr-[0-9a-f-]{36}/\S+")
+"""A file that Spark wrote to ``spark.local.dir`` for itself."""
 _HOST = re.compile(r"\((\S+) executor \S+\)")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
 
@@ -98,7 +100,17 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    for known in (kafka_error, _expired, _no_space, _executor_lost, history_lost, _damaged, incomplete, _no_python):
+    for known in (
+        kafka_error,
+        _expired,
+        _no_space,
+        _executor_lost,
+        _scratch_gone,
+        history_lost,
+        _damaged,
+        incomplete,
+        _no_python,
+    ):
         if (found := known(error)) is not None:
             return found
     for trouble in reversed(list(troubles(error))):
@@ -164,6 +176,18 @@ def _executor_lost(error: BaseException) -> ExecutorLost | None:
     for trouble in troubles(error):
         if trouble.condition == _HELD_ROWS_GONE or _HELD_ROWS_GONE in trouble.text:
             return ExecutorLost(f"an executor ended, and with it rows that it held: {trouble.said}; this is repeated")
+    return None
+
+
+def _scratch_gone(error: BaseException) -> ApplicationFailed | None:
+    for trouble in troubles(error):
+        file = _SCRATCH.search(trouble.text)
+        if file is not None and trouble.kind in ("FileNotFoundException", "NoSuchFileException"):
+            return ApplicationFailed(
+                f"a file that Spark had in spark.local.dir is gone ({file[0]}): something empties the folder, as "
+                "systemd-tmpfiles does with /tmp; set spark.local.dir to another one; the task is retried",
+                file=file[0],
+            )
     return None
 
 

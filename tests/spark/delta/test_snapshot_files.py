@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from shutil import rmtree
 from threading import Thread
 
 import pytest
@@ -40,6 +42,20 @@ def test_the_order_is_the_same_in_another_attempt(history: Callable[[str], Sourc
 def test_an_empty_version_has_no_files(history: Callable[[str], Source]) -> None:
     source = history("vectors")
     assert SnapshotFiles(source.spark, source.path, 0).files == []
+
+
+def test_a_table_that_was_replaced_by_one_with_as_many_versions_is_read_anew(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In a service, where Delta remembers the former table."""
+    for name in ("table", "other"):
+        spark.range(3).write.format("delta").save(str(tmp_path / name))
+    table = str(tmp_path / "table")
+    former = SnapshotFiles(spark, table, 0).files
+    due = SnapshotFiles(spark, str(tmp_path / "other"), 0).files
+    rmtree(table)
+    (tmp_path / "other").rename(table)
+    assert SnapshotFiles(spark, table, 0).files == due != former
 
 
 def test_delta_finds_the_session_in_a_thread_that_has_none(history: Callable[[str], Source]) -> None:

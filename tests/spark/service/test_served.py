@@ -120,6 +120,9 @@ def test_builds_side_by_side_are_proven_and_a_wrong_request_has_its_code(
         built = source.spark.read.format("delta").load(target)
         assert sorted(built.collect()) == sorted(source.spark.read.format("delta").load(source.path).collect())
     assert not asked.folder.names()
+    pools = source.spark.sparkContext._jsc.sc().getAllPools()
+    names = [pools.apply(n).name() for n in range(pools.size())]
+    assert sorted(name for name in names if "target" in name or "attempt" in name) == targets
 
 
 def test_a_withdrawn_request_ends_its_jobs_and_the_next_attempt_goes_on(

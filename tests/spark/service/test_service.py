@@ -9,14 +9,14 @@ from threading import Event, Lock, Thread
 
 import pytest
 
-from airflow_backfill.core.errors import RecordInvalid, SourceUnavailable
+from airflow_backfill.core.errors import CredentialsExpired, RecordInvalid, SourceUnavailable
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.local_store import LocalStore
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.spark.service import service as module
 from airflow_backfill.spark.service.service import Service
-from tests.failing import OPERATIONS, Failing
+from tests.failing import OPERATIONS, Away, Failing
 
 SOON = 30.0
 
@@ -199,6 +199,45 @@ def test_it_outlives_a_store_that_fails_for_a_while(folder: ServiceFolder, monke
 def test_no_request_is_forgotten_if_the_store_fails_once(tmp_path: Path, done: bool) -> None:
     for operation in range(1, 30):
         _serve_while_it_fails(str(tmp_path / f"service-{operation}"), operation, done)
+
+
+def test_it_ends_by_its_clock_although_the_store_is_gone(
+    folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.2)
+    ask(folder, "a")
+    served = Served(folder, seconds=0.5, drain=0.1)
+    wait(lambda: served.works.begun == ["a"])
+    monkeypatch.setattr(folder, "names", Away(10**9).wrapped(folder.names))
+    served.join()
+    served.works.let_go.set()
+
+
+def test_it_ends_with_the_credentials_that_it_was_given(folder: ServiceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody renews them while it runs; the next service gets new ones."""
+
+    def expired() -> list[str]:
+        raise CredentialsExpired("the session credentials have expired")
+
+    served = Served(folder)
+    wait(lambda: folder.heartbeat(served.service.name))
+    monkeypatch.setattr(folder, "names", expired)
+    served.join()
+    assert isinstance(served.errors[0], CredentialsExpired)
+
+
+def test_it_begins_although_the_store_fails_at_first_and_ends_by_no_damaged_file(tmp_path: Path) -> None:
+    away, store, folder = Away(3), LocalStore(str(tmp_path)), ServiceFolder.at(str(tmp_path))
+    store.list = away.wrapped(store.list)  # type: ignore[method-assign]
+    folder._store.create("services/damaged.json", b"{")
+    asked = ask(folder, "a", "b")
+    folder._store.create(f"watched/{asked[0]}", b"{")
+    served = Served(ServiceFolder(store))
+    wait(lambda: sorted(served.works.begun) == ["a", "b"])
+    served.works.let_go.set()
+    wait(lambda: not folder.names())
+    served.end()
+    assert sorted(served.works.ended) == ["a", "b"]
 
 
 def _serve_while_it_fails(place: str, operation: int, done: bool) -> None:

@@ -119,6 +119,20 @@ def test_what_would_fail_again_fails_for_good(spark: SparkSession, trouble: Any,
     assert said in error.message and "clear the task" in error.message
 
 
+def test_a_file_of_spark_that_is_gone_is_no_lost_history(spark: SparkSession, tmp_path: Path) -> None:
+    """A tool that empties /tmp deletes them while Spark runs."""
+    path = "/blockmgr-295eb075-27bd-46e7-9454-147a2724d934/04/temp_shuffle_5e7ec689"
+    java: Any = spark.sparkContext._jvm
+    file = java.java.io.File(f"{tmp_path}{path}")
+    for read in (
+        lambda: java.java.io.FileInputStream(file),
+        lambda: java.java.nio.file.Files.readString(file.toPath()),
+    ):
+        error = coded(raised(read))
+        assert (error.code, error.retry) == ("APPLICATION_FAILED", True)
+        assert path in error.message and "spark.local.dir" in error.message
+
+
 def test_values_of_rows_can_be_hidden(spark: SparkSession) -> None:
     def wrong() -> None:
         spark.sql("SELECT CAST(name AS INT) FROM VALUES ('geheim') AS t(name)").collect()
