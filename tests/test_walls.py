@@ -167,7 +167,7 @@ FLOORS = {
         *("gates", "strategies", "reports", "attempts"),
     ),
     "spark": (
-        *("session", "delta_internals", "transform", "digest", "source", "target_table", "delta"),
+        *("delta_internals", "session", "transform", "digest", "source", "target_table", "delta"),
         *("open_source", "verify", "kafka", "preflight", "strategies", "explain", "run", "service"),
     ),
 }

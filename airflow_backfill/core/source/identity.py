@@ -58,13 +58,15 @@ def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:
 
 def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     found = view.commit(known.version)
-    unless = "; that does not help if one of them was announced" if plan.strategy.announces else ""
+    back = (
+        "; or go back, too: RESTORE the target to a version from before these epochs (userMetadata in its DESCRIBE "
+        f"HISTORY names positions), run 'table-backfill recover {plan.spec.target} --why REASON', then clear the task"
+        f"{'; that does not help if one of them was announced' if plan.strategy.announces else ''}"
+    )
     return SourceReplaced(
         f"epoch {known.version} of the source is not the commit that the target was built with ({known.digest}, now "
         f"{found.digest if found else 'deleted'}): the source was restored to an earlier state, for example from a "
-        f"backup; {ways_out(plan, min(known.version, view.head))}; or go back, too: RESTORE the target to a version "
-        "from before these epochs (userMetadata in its DESCRIBE HISTORY names positions), run 'table-backfill recover "
-        f"{plan.spec.target} --why REASON', then clear the task{unless}",
+        f"backup; {ways_out(plan, min(known.version, view.head))}{back if known.version > plan.source.epoch else ''}",
         epoch=known.version,
         known=known.digest,
         found=found.digest if found else None,

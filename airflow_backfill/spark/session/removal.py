@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import NotPlanned
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
+from airflow_backfill.spark.delta_internals import forget
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
 
 if TYPE_CHECKING:
@@ -19,11 +20,10 @@ log = logging.getLogger(__name__)
 
 
 def remove(spark: SparkSession, location: str) -> None:
-    """Remove the folder at ``location``, if it exists, and Delta's cached state."""
+    """Remove the folder at ``location``, if it exists, and what this process has read of its table."""
     path, files = hadoop_path(spark, location)
     files.delete(path, True)
-    jvm: Any = spark.sparkContext._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    forget(spark, location)
 
 
 def drop_target(spark: SparkSession, target: str) -> None:

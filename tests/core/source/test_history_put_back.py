@@ -86,6 +86,8 @@ def test_no_phase_follows_another_history(where: str) -> None:
             model.run(task)
     assert model.target.head == commits
     assert str(raised.value.data["found"]).endswith("history 2")
+    # Where the planned epoch is another one now, no version of the target is of that history.
+    assert ("RESTORE the target" in raised.value.message) is (raised.value.data["epoch"] > V)
 
 
 @pytest.mark.parametrize("where", BUILDS)
