@@ -100,17 +100,8 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    for known in (
-        kafka_error,
-        _expired,
-        _no_space,
-        _executor_lost,
-        _scratch_gone,
-        history_lost,
-        _damaged,
-        incomplete,
-        _no_python,
-    ):
+    of_spark = (kafka_error, _expired, _no_space, _executor_lost, _scratch_gone)
+    for known in (*of_spark, history_lost, _damaged, incomplete, _no_python):
         if (found := known(error)) is not None:
             return found
     for trouble in reversed(list(troubles(error))):

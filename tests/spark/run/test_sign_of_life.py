@@ -49,8 +49,9 @@ def test_the_cost_is_told_until_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_counts_what_an_application_costs(spark: SparkSession, tmp_path: Path) -> None:
-    path, costs = tmp_path / "rows", Costs(spark)
+    path, costs, at_the_end = tmp_path / "rows", Costs(spark), Costs(spark)
     begun = costs.so_far()
+    assert at_the_end.so_far()["written_bytes"] == begun["written_bytes"]
     spark.range(100_000).write.parquet(str(path))
     before = costs.so_far()
     spark.read.parquet(str(path)).groupBy("id").count().count()
@@ -58,7 +59,7 @@ def test_spark_counts_what_an_application_costs(spark: SparkSession, tmp_path: P
     assert all(after[name] > before[name] for name in ("core_seconds", "read_bytes", "shuffled_bytes"))
     files = sum(file.stat().st_size for file in path.glob("*.parquet"))
     assert before["written_bytes"] - begun["written_bytes"] == files == after["written_bytes"] - begun["written_bytes"]
-    assert Costs(spark).so_far()["written_bytes"] == after["written_bytes"], "all at once, or in between"
+    assert at_the_end.so_far()["written_bytes"] == after["written_bytes"], "all at once, or in between"
 
 
 @pytest.mark.spark
