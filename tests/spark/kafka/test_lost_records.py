@@ -96,6 +96,7 @@ def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_c
     assert splits_of(state.positions)[0].lost == 8 and state.certificate is not None and state.certificate.lost == 8
 
 
+@pytest.mark.soak
 def test_history_that_is_lost_while_it_is_read_is_passed_over_once_that_is_ordered(
     topic: Topic, landing: Landing, make_build: MakeBuild
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_topic_that_is_created_again_after_the_finish_is_not_followed(
     assert anew.content() == everything(topic)
 
 
+@pytest.mark.soak
 def test_aborted_records_that_have_landed_are_refused_by_name(
     topic: Topic, landing: Landing, make_build: MakeBuild, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_backfill.core.errors import TargetExists
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.session import creation
 from airflow_backfill.spark.session.failure import coded
 from tests.disk import SIZE, disk, leave
 from tests.spark.build import Build
@@ -86,7 +87,10 @@ except Exception as error:
 """
 
 
-def test_a_log_that_is_no_planners_is_left_alone(source: Source, tmp_path: Path) -> None:
+def test_a_log_that_is_no_planners_is_left_alone(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "TRIES", 2)
     log = tmp_path / "target" / "_delta_log"
     log.mkdir(parents=True)
     (log / "precious.csv").write_text("1")

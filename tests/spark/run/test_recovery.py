@@ -63,6 +63,7 @@ def test_a_log_that_lost_its_records(build: Build) -> None:
     build.assert_equal_at(build.source.head)
 
 
+@pytest.mark.soak
 def test_a_wrong_epoch_is_not_proven(build: Build) -> None:
     clean_up_log(build.spark, build.target)
     build.recover(build.source.head - 1)

@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StructType
 
 from airflow_backfill.core.errors import InvalidSpec, TargetExists
 from airflow_backfill.spark.kafka.dead_letters import check_table
+from airflow_backfill.spark.session import creation
 from airflow_backfill.spark.session.creation import create_table
 
 pytestmark = pytest.mark.spark
@@ -27,7 +28,10 @@ def test_several_creators_make_one_table(spark: SparkSession, tmp_path: Path) ->
     )
 
 
-def test_what_a_stopped_creator_left_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_stopped_creator_left_is_removed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "TRIES", 2)
     log = tmp_path / "table" / "_delta_log"
     (log / "_staged_commits").mkdir(parents=True)
     (log / ".00000000000000000000.json.1234.tmp").touch()
