@@ -8,7 +8,9 @@ COLUMNS = (
     "id BIGINT, part INT, name STRING, n INT, s STRUCT<a: INT, b: ARRAY<STRING>, m: MAP<STRING, DOUBLE>>, b BINARY, "
     "d DECIMAL(38,18), tn TIMESTAMP_NTZ, ts TIMESTAMP, f FLOAT, dt DATE, v VARIANT, c CHAR(9), vc VARCHAR(40)"
 )
+VARIANT = "v VARIANT, "
 FEED = "delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true"
+VARIANTS = "parse_json(concat('{\"a\": [', id, ', 1.50, \"z\"]}')) AS v, "
 # Of the years before 1900 Spark has three calendars, by setting.
 ROWS = (
     "SELECT id, cast(id % 3 AS int) AS part, concat('näme', id) AS name, cast(if(id % 5 = 0, null, id) AS int) AS n, "
@@ -18,7 +20,7 @@ ROWS = (
     "timestampadd(SECOND, id % 900 * 7919 * 4000, timestamp_ntz'1000-01-02 00:00:00') AS tn, "
     "timestampadd(SECOND, id % 900 * 7919 * 4000, timestamp'1000-01-02 00:00:00 UTC') AS ts, "
     "cast(if(id % 3 = 0, -0.0, id / 3) AS float) AS f, date_add(date'1500-01-01', cast(id % 900 * 997 AS int)) AS dt, "
-    "parse_json(concat('{\"a\": [', id, ', 1.50, \"z\"]}')) AS v, 'c' AS c, concat('v', id, ' ') AS vc "
+    f"{VARIANTS}'c' AS c, concat('v', id, ' ') AS vc "
 )
 SELECT = (
     *("id", "name", "s", "b", "d", "tn", "ts", "f", "dt", "v", "c", "vc"),
@@ -29,13 +31,15 @@ SELECT = (
 WHERE = "part <> 2 OR name LIKE '%1'"
 
 
-def create(source: Source, rows: int = 240, files: int = 4) -> None:
-    """A new table with so many rows and files."""
-    source.sql(f"CREATE TABLE $table ({COLUMNS}) USING delta TBLPROPERTIES ({FEED})")
+def create(source: Source, rows: int = 240, files: int = 4, variant: bool = True) -> None:
+    """A new table with so many rows and files. Spark 4.0 reads no ``variant`` that a newer Spark has written."""
+    columns = COLUMNS if variant else COLUMNS.replace(VARIANT, "")
+    source.sql(f"CREATE TABLE $table ({columns}) USING delta TBLPROPERTIES ({FEED})")
     for start in range(0, rows, rows // files):
-        add(source, start, rows // files)
+        add(source, start, rows // files, variant)
 
 
-def add(source: Source, start: int, rows: int = 20) -> None:
+def add(source: Source, start: int, rows: int = 20, variant: bool = True) -> None:
     """New rows with the ids from ``start`` on, in one commit."""
-    source.sql(f"INSERT INTO $table {ROWS} FROM range({start}, {start + rows}, 1, 1)")
+    values = ROWS if variant else ROWS.replace(VARIANTS, "")
+    source.sql(f"INSERT INTO $table {values} FROM range({start}, {start + rows}, 1, 1)")
