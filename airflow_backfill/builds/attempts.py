@@ -50,7 +50,8 @@ def attempts(control: ControlFolder, state: BuildState | None, now: int, last: i
             damage = error if isinstance(error, DocumentDamaged) else DocumentDamaged(str(error))
             return AttemptStatus.unreadable(generation, damage)
 
-    drawn = [n for n in listed if n in listed[-last:] or n in _of_lanes(state, listed)]
+    wanted = {*listed[-last:], *_of_lanes(state, listed)}
+    drawn = [n for n in listed if n in wanted]
     if len(drawn) > 1:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             found = list(pool.map(read, drawn))

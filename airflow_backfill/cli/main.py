@@ -23,6 +23,7 @@ from airflow_backfill.cli.terminal import coloured
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.reports.difference import keys_of
 from airflow_backfill.core.reports.way_out import told
+from airflow_backfill.core.source.identity import CLEAR
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.moment import moment
 from airflow_backfill.core.values.options import invalid
@@ -106,12 +107,7 @@ def _recover(options: argparse.Namespace) -> Answer:
     found = recover(options)
     if options.epoch is None:
         return Answer(found, f"the build goes on in its {found['phase']} phase; clear the task that failed")
-    return Answer(found, f"the build goes on from epoch {found['epoch']}; {_TO_PROVE}")
-
-
-_TO_PROVE = (
-    "to prove its rows, clear the failed task and the tasks after it (if it is the follower: verify and finish first)"
-)
+    return Answer(found, f"the build goes on from epoch {found['epoch']}; to prove its rows, {CLEAR}")
 
 
 def _prove(options: argparse.Namespace) -> Answer:
@@ -141,7 +137,7 @@ def _repair(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.submit import repair
 
     found = repair(options)
-    return Answer(found, f"the target was repaired at epoch {found['epoch']}; {_TO_PROVE}")
+    return Answer(found, f"the target was repaired at epoch {found['epoch']}; to prove its rows, {CLEAR}")
 
 
 def _cancel(options: argparse.Namespace) -> Answer:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.source.identity import CLEAR
 
 _RECOVER = "run 'table-backfill recover TARGET --epoch N --why REASON'"
-_CLEAR = "then clear the failed task and the tasks after it (if it is the follower: verify and finish first)."
+_CLEAR = f"then {CLEAR}."
 _THEN_REPAIR = f"and 'table-backfill repair TARGET --why REASON', {_CLEAR}"
 _KEEP = (
     f"Or keep the target, if the build has a key: {_RECOVER} with the source's newest epoch (DESCRIBE HISTORY names "

@@ -13,6 +13,9 @@ from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.phase import BUILDING, Phase
 
+CLEAR = "clear the failed task and the tasks after it (if it is the follower: verify and finish first)"
+"""What to clear after a recovery to an epoch: Airflow starts no task while one before it has failed."""
+
 
 def check_source(plan: Plan, view: Ahead, applied: int, stands: Iterable[CommitId]) -> None:
     """``check_history``, and HistoryLost if the epochs after ``applied`` are deleted."""
@@ -82,12 +85,11 @@ def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -
         return restart
     named, of = ("N", " with the epoch of the correction") if epoch is None else (epoch, "")
     recover = f"run 'table-backfill recover {plan.spec.target} --epoch {named} --why REASON'{of}, then"
-    clear = "clear the failed task and the tasks after it (if it is the follower: verify and finish first)"
     if plan.spec.key:
         return (
             f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}{recover} "
-            f"'table-backfill repair {plan.spec.target} --why REASON', then {clear}"
+            f"'table-backfill repair {plan.spec.target} --why REASON', then {CLEAR}"
         )
     if epoch is None or not same_rows:
         return restart
-    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} {clear}"
+    return f"{restart}; or, if the target stands at epoch {epoch - 1}, keep it: {recover} {CLEAR}"

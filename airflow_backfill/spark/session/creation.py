@@ -74,8 +74,8 @@ def check_free(spark: SparkSession, location: str) -> None:
     path, files = hadoop_path(spark, location)
     if not files.exists(path):
         return
-    inside = [] if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
-    if inside not in ([], [LOG]) or files.getFileStatus(path).isFile():
+    inside = None if files.getFileStatus(path).isFile() else [f.getPath().getName() for f in files.listStatus(path)]
+    if inside not in ([], [LOG]):
         raise TargetExists(
             f"{location} is not empty and not a Delta table, so no table is created there; name another location, or "
             "move its files away, then clear the task",
