@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_backfill.ledger.reader import BuildReader
 from tests.airflow.without_spark import built, commit_to
 
@@ -26,6 +28,7 @@ with DAG("writer", schedule=None):
 """
 
 
+@pytest.mark.soak
 def test_a_writer_waits_until_the_build_has_caught_up(airflow, source, target):
     built(source, target, "plan", "snapshot", "consume_log")
     commit_to(source, 20)

@@ -255,7 +255,8 @@ print(commit.added.files, commit.added.rows, peak_kilobytes() - before)
 @pytest.mark.parametrize("size", [1, 1000, DIGESTED_BYTES - 1, 3 * DIGESTED_BYTES])
 def test_a_commit_is_told_from_another_by_its_first_mebibyte(size: int) -> None:
     def digest(path: str, padding: int = 0, *, chunk: int = size) -> str | None:
-        lines = [json.dumps({"commitInfo": {"timestamp": 1}}), json.dumps(add(path=path)), *["{}"] * (padding // 3)]
+        padded = ["{}".ljust(1023)] * (padding // 1024)
+        lines = [json.dumps({"commitInfo": {"timestamp": 1}}), json.dumps(add(path=path)), *padded]
         data = ("\n".join(lines) + "\n").encode()
         return parse_commit(7, [data[start : start + chunk] for start in range(0, len(data), chunk)]).digest
 

@@ -12,9 +12,9 @@ from tests.simulation.faults import FATAL, FATAL_TO_TOPICS
 from tests.simulation.invariant import Violation
 from tests.simulation.world import World
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "60"))
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "44"))
 SEEDS_OF_TOPICS = 28
-SEEDS_OF_HISTORIES = 40
+SEEDS_OF_HISTORIES = 30
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 RARE = (102,)
 """Seeds that reach a fatal fault which the first ones do not."""

@@ -125,6 +125,7 @@ def test_without_a_complete_snapshot_nothing_is_concluded(build: Build, tmp_path
     assert [one["epoch"] for one in found["changes"]] == [6, 6]
 
 
+@pytest.mark.soak
 def test_a_target_that_another_writer_changed_differs(build: Build) -> None:
     state = build.reader.state()
     table = f"delta.`{build.target}`"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from airflow_backfill.ledger.hadoop_store import S3_LOG_STORE
 from airflow_backfill.spark.session.s3_log_store import SOURCE
@@ -16,6 +17,7 @@ STARTS = 8
 """Java names the methods of a class in another order each time, and Janino may stumble over one of two orders."""
 
 
+@pytest.mark.soak
 def test_it_compiles_at_each_start(tmp_path: Path) -> None:
     source = tmp_path / "S3LogStore.java"
     source.write_text(SOURCE)

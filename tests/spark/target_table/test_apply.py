@@ -56,7 +56,7 @@ def net_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> NetChanges:
     return net_changes(changes, transform_of(spark, changes), ("id",))
 
 
-@pytest.mark.parametrize("text", ["", "__HIVE_DEFAULT_PARTITION__"])
+@pytest.mark.parametrize("text", [pytest.param("", marks=pytest.mark.soak), "__HIVE_DEFAULT_PARTITION__"])
 def test_no_text_becomes_null_in_a_partition(spark: SparkSession, tmp_path: Path, text: str) -> None:
     path = str(tmp_path / "target")
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT, v STRING, n INT) USING delta PARTITIONED BY (v)")
@@ -316,7 +316,7 @@ def shuffled(spark: SparkSession) -> dict[int, int]:
     }
 
 
-@pytest.mark.parametrize("new", [False, True])
+@pytest.mark.parametrize("new", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_a_merge_of_few_changes_does_not_shuffle_the_target(
     spark: SparkSession, target: str, new: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

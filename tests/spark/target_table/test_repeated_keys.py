@@ -57,6 +57,7 @@ def test_the_log_phase_goes_on_when_the_older_row_is_deleted(source: Source, tmp
     assert build.rows().where("name LIKE 'again%'").count() == 2
 
 
+@pytest.mark.soak
 def test_a_key_twice_in_an_epoch_that_is_applied_in_part_has_a_way_out(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target")
     build.read()

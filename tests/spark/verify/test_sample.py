@@ -96,6 +96,7 @@ def test_a_sample_finds_what_lies_in_it(
             assert arrived.equal(1.0) == (statement == FOREIGN), statement
 
 
+@pytest.mark.soak
 def test_a_lost_row_is_found_by_the_numbers_of_rows_and_named(source: Source, tmp_path: Path) -> None:
     arrived = Arrived(source, tmp_path / "target")
     assert arrived.equal(0.0001)

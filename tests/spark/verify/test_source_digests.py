@@ -248,6 +248,7 @@ def test_rows_are_digested_while_they_are_written(
     assert appended(1).digest() is None, "Delta has this transaction, and reads nothing"
 
 
+@pytest.mark.soak
 def test_a_recovery_to_another_history_is_proven_against_that_history(source: Source, tmp_path: Path) -> None:
     """The source is put back from a backup and written to, and somebody names an epoch that the target had once."""
     backup = shutil.copytree(source.path, tmp_path / "backup")
