@@ -252,16 +252,16 @@ def test_what_is_shown_and_typed_outlives_answers_that_are_late_or_never_come(ai
     late = {"trouble": {"code": "SOURCE_UNAVAILABLE", "message": "the store has not answered", "retry": True}}
     with chromium(airflow) as opened:
         page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'orders')}")
-        page.get_by_role("button", name="Cancel …").click()
-        page.get_by_role("checkbox").check()
-        page.get_by_label("Why (required)").fill("built with a wrong key")
+        page.get_by_role("button", name="Throttle …").click()
+        page.get_by_label("Rows per second").fill("7")
+        page.get_by_label("Why").fill("the store is slow")
         page.route(asked, lambda route: route.fulfill(json=late))
         page.get_by_text("SOURCE_UNAVAILABLE").wait_for()
         assert page.get_by_text(older).is_visible() and page.get_by_role("heading", name="Progress").is_visible()
-        assert page.get_by_label("Why (required)").input_value() == "built with a wrong key"
+        assert page.get_by_label("Why").input_value() == "the store is slow"
         page.unroute(asked)
         page.get_by_text(older).wait_for(state="detached")
-        assert page.get_by_role("checkbox").is_checked()
+        assert page.get_by_label("Rows per second").input_value() == "7"
 
         page.route(asked, lambda route: None)
         page.get_by_text("the server does not answer").wait_for()
