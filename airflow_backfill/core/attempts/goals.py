@@ -359,14 +359,26 @@ def _announcing(state: BuildState, observed: Observed) -> bool:
     lane, newest = state.announced, state.newest
     if lane is None or not lane.open or newest is None or newest.record.pending is None:
         return False
-    last = announceable(lane, observed.source, state.handoff)
-    if lane.seen < min(newest.record.pending.head, last):
+    if _unannounced(state, observed):
         return True
-    return not observed.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
+    idle = lane.seen == announceable(lane, observed.source, state.handoff)
+    return not observed.control.stopped and (idle or newest.record.event is not Event.EPOCHS)
+
+
+def _unannounced(state: BuildState, observed: Observed) -> bool:
+    """Whether a chain has yet to announce an epoch that the newest barrier observed."""
+    lane, newest = state.announced, state.newest
+    if lane is None or not lane.open or newest is None or newest.record.pending is None:
+        return False
+    return lane.seen < min(newest.record.pending.head, announceable(lane, observed.source, state.handoff))
 
 
 def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
-    """The next round of the log if one is due. While epochs are announced, it holds announced epochs only."""
+    """The next round of the log if one is due. While epochs are announced, it holds announced epochs only. An attempt
+    begins when all are announced that the source had: a correction is in one round with the epoch that it corrects.
+    """
+    if state.newest is not None and state.newest.record.event is not Event.EPOCHS and _unannounced(state, observed):
+        return Wait(observed.now + POLL_MS, "the epochs of the source are announced first", for_commit=True)
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
     upto = min(limits, default=None)
     if _pending(state, observed, upto):
