@@ -52,7 +52,7 @@ def test_no_data_goes_ahead_of_its_announcement() -> None:
     while not isinstance(work.waits_at, fx.SleepUntil):
         work.step()
     assert (model.state().applied, model.state().seen) == (V, V)
-    assert work.waits_at.why == "the epochs of the source are announced first"
+    assert work.waits_at.why == "epochs are announced before they are applied"
 
 
 def test_after_the_finish_nothing_is_read_committed_or_announced_again() -> None:
