@@ -30,7 +30,7 @@ from airflow_backfill.core.errors import (
     SourceUnavailable,
     TargetContended,
 )
-from airflow_backfill.core.model.record import Pending, Record
+from airflow_backfill.core.model.record import Pending, Record, app_id
 from airflow_backfill.core.reports.progress import progress_with
 from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.identity import check_ahead, check_source
@@ -45,6 +45,7 @@ from airflow_backfill.core.state.effect import (
     ReadCommands,
     ReadCost,
     ReadSourceLog,
+    ReadTransactions,
     SleepUntil,
     VerifyTarget,
 )
@@ -66,6 +67,8 @@ CONTENTION_LIMIT = 12
 """Maximum tries in a row for one barrier."""
 BACK_OFF_MS = 250
 """Milliseconds before a round is repeated for the first time; doubled each time."""
+LOOK_FOR_FENCE = 4
+"""After so many tries in a row, seconds after the first, an attempt looks whether a recovery has taken its place."""
 TROUBLES = 4
 """Maximum tries in a row of a round that fails with an error that passes: the source does not answer, or an executor
 ended. They take 90 seconds; then the attempt ends, and Airflow tries again.
@@ -111,6 +114,8 @@ def run(goal: Goal, me: Attempt, build: str | None = None) -> Protocol:
             until = observed.now + (BACK_OFF_MS << misses)
             yield from SleepUntil(until, observed.now, "another commit came first")
             state = yield from catch_up(state)
+            if misses == LOOK_FOR_FENCE:
+                state = yield from _unfenced(state, lane)
     raise TargetContended(f"other commits came before the same barrier {misses} times in a row", tries=misses)
 
 
@@ -238,6 +243,19 @@ def _check_not_fenced(state: BuildState, lane: int, me: Attempt) -> None:
             by=barrier.record.attempt,
             version=barrier.version,
         )
+
+
+def _unfenced(state: BuildState, lane: int) -> Protocol:
+    """The newest state. Raises TargetContended if a fence, and no record, has the lane's next transaction number."""
+    taken = (yield from ReadTransactions()).versions.get(app_id(state.plan.build, state.layout.number, lane), 0)
+    newest = yield from catch_up(state)
+    if newest.layout == state.layout and lane < state.layout.lanes and taken > newest.seq(lane):
+        raise TargetContended(
+            "a recovery of the build has begun and has not ended, and until then no task can commit; unless it still "
+            f"runs, run 'table-backfill recover {state.plan.spec.target} --why REASON' again, with --epoch if it had "
+            "one, then clear the task"
+        )
+    return newest
 
 
 def _record(state: BuildState, lane: int, me: Attempt, move: Move, observed: Observed) -> Record:

@@ -357,22 +357,29 @@ def _announcing(state: BuildState, observed: Observed) -> bool:
     keep the application running.
     """
     lane, newest = state.announced, state.newest
+    if lane is None or not lane.open or newest is None:
+        return False
+    goes_on = lane.seen == announceable(lane, observed.source, state.handoff) or newest.record.event is not Event.EPOCHS
+    return _unannounced(state, observed) or (goes_on and not observed.control.stopped)
+
+
+def _unannounced(state: BuildState, observed: Observed) -> bool:
+    """Whether a chain has yet to announce an epoch that the newest barrier observed."""
+    lane, newest = state.announced, state.newest
     if lane is None or not lane.open or newest is None or newest.record.pending is None:
         return False
-    last = announceable(lane, observed.source, state.handoff)
-    if lane.seen < min(newest.record.pending.head, last):
-        return True
-    return not observed.control.stopped and (lane.seen == last or newest.record.event is not Event.EPOCHS)
+    return lane.seen < min(newest.record.pending.head, announceable(lane, observed.source, state.handoff))
 
 
 def _next_epochs(state: BuildState, observed: Observed, size: RoundSize, *, bound: Bound | None = None) -> Step:
-    """The next round of the log if one is due. While epochs are announced, it holds announced epochs only."""
+    """The next round of the log, of announced epochs while a chain announces: first of all that the source had."""
     limits = [epoch for epoch in (state.handoff, state.seen if state.rearranging else None) if epoch is not None]
     upto = min(limits, default=None)
-    if _pending(state, observed, upto):
+    begins = state.newest is not None and state.newest.record.event is not Event.EPOCHS
+    if _pending(state, observed, upto) and not (begins and _unannounced(state, observed)):
         return Follow(size, upto, bound)
     if state.rearranging:
-        return Wait(observed.now + POLL_MS, "all announced epochs are applied", for_commit=True)
+        return Wait(observed.now + POLL_MS, "epochs are announced before they are applied", for_commit=True)
     now = (
         f"; or hand over at epoch {state.applied}: run 'table-backfill recover {state.plan.spec.target} --epoch "
         f"{state.applied} --why REASON', then clear the failed task and the tasks after it"

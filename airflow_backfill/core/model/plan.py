@@ -141,9 +141,12 @@ class Plan:
                 made=tuple(value["made"]),
             )
             # A field that is missing, unknown or of another type does not survive the round trip.
-            sound = plan._text == encode(value) and plan._sound()
+            if plan._text != encode(value):
+                raise ValueError("it has other fields than this version writes")
+            sound = plan._sound()
         except (InvalidSpec, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise RecordInvalid(f"the plan is damaged: {str(error)[:200]}") from None
+            what = "the plan is damaged, or a newer version of the package wrote it"
+            raise RecordInvalid(f"{what}: {str(error)[:200]}") from None
         if not sound:
             raise RecordInvalid("the plan is damaged: its fields contradict each other")
         return plan

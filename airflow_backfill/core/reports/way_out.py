@@ -160,7 +160,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "lacks keys. If there is none, plan again with on_existing='restart'."
     ),
     "RECORD_INVALID": (
-        "Restore the file or the commit that the message names and clear the task, or plan again with "
+        "If a newer version of the package has worked on the build, nothing is damaged: use that version and clear the "
+        "task. Else restore the file or the commit that the message names and clear the task, or plan again with "
         f"on_existing='restart'. Or {_RESTORE} before the damaged commit. {_KEEP} {_KEYLESS}"
     ),
     "DOCUMENT_DAMAGED": (

@@ -313,10 +313,11 @@ def _net(
 def _bounds(groups: Sequence[Row], of: str, key: Sequence[str], schema: StructType) -> dict[str, tuple[str, str]]:
     bounds = {}
     for i, column in enumerate(key):
-        lows = [g[f"{of}low_{i}"] for g in groups if g[f"{of}low_{i}"] is not None]
-        highs = [g[f"{of}high_{i}"] for g in groups if g[f"{of}high_{i}"] is not None]
         kind = schema[column].dataType
-        low, high = (literal(min(lows), kind), literal(max(highs), kind)) if lows else (None, None)
-        if low is not None and high is not None:
+        ends = [(g[f"{of}low_{i}"], g[f"{of}high_{i}"]) for g in groups if g[f"{of}low_{i}"] is not None]
+        # Python sorts texts that are no UTF-8 in another order than Spark. They have no literal.
+        if ends and all(literal(value, kind) is not None for pair in ends for value in pair):
+            low, high = literal(min(low for low, _ in ends), kind), literal(max(high for _, high in ends), kind)
+            assert low is not None and high is not None
             bounds[column] = (low, high)
     return bounds

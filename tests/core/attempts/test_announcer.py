@@ -52,7 +52,7 @@ def test_no_data_goes_ahead_of_its_announcement() -> None:
     while not isinstance(work.waits_at, fx.SleepUntil):
         work.step()
     assert (model.state().applied, model.state().seen) == (V, V)
-    assert work.waits_at.why == "all announced epochs are applied"
+    assert work.waits_at.why == "epochs are announced before they are applied"
 
 
 def test_after_the_finish_nothing_is_read_committed_or_announced_again() -> None:
@@ -169,6 +169,18 @@ def test_nothing_is_proven_before_the_data_has_caught_up() -> None:
     assert (model.state().applied, model.state().handoff) == (V, V)
     with pytest.raises(NotAllowedNow, match="not all announced epochs are applied"):
         model.run(VERIFY)
+
+
+def test_an_attempt_begins_with_all_epochs_that_the_source_had_and_so_with_the_correction_of_an_earlier_one() -> None:
+    model = consumed(times=2)
+    me = model.attempt()
+    work, announcer = model.start(CONSUME, me), model.beside(me)
+    while model.state().seen != V + 2:
+        work.step()
+        announcer.step()
+    model.write()
+    model.run_announced(CONSUME)
+    assert next(r.epochs for r in model.records() if r.epochs is not None) == EpochRange(V + 1, V + 4)
 
 
 def test_a_restart_goes_on_where_announcing_stopped() -> None:

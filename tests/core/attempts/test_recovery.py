@@ -24,11 +24,12 @@ from airflow_backfill.core.errors import (
     NotPlanned,
     RecordInvalid,
     SourceReplaced,
+    TargetContended,
     TargetDiverged,
     VerificationFailed,
 )
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.core.model.record import Layout
+from airflow_backfill.core.model.record import Layout, Record
 from airflow_backfill.core.splits.position import Consumed
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.state import BuildState
@@ -213,6 +214,18 @@ def test_a_lane_that_lands_before_its_fence_is_fenced_again() -> None:
     recovering.until(fx.CommitRecord)
     model.answer(write)
     assert recovering.finish().layout == Layout(4, 1), "what was fenced before is left behind, too"
+
+
+def test_a_task_after_a_recovery_that_was_killed_says_soon_what_to_do() -> None:
+    model = _read_in_part()
+    recovering = Running(model, recover(model.attempt(), V))
+    while not isinstance(recovering.until(fx.CommitRecord).record, Record):
+        recovering.step()
+    began = model.now
+    with pytest.raises(TargetContended, match="recover"):
+        model.run(SnapshotGoal(1, 2, ROUND))
+    assert model.now - began < 60_000
+    assert recovered(model, V).phase is Phase.CATCH_UP
 
 
 @pytest.mark.parametrize("lost", range(64))

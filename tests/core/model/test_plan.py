@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.reports.way_out import way_out
 from airflow_backfill.core.splits.files import FileSplits
 from tests.core.documents import damaged, same
 from tests.core.model_target import SCHEMA
@@ -98,6 +99,14 @@ def test_what_is_no_plan_is_refused(value: object) -> None:
 def test_a_plan_of_a_newer_version_is_refused_by_its_number(newer: object) -> None:
     with pytest.raises(RecordInvalid, match="format"):
         Plan.from_json({**PLAN.to_json(), "airflow_backfill_plan": newer})
+
+
+def test_a_plan_with_fields_of_a_newer_version_is_not_just_called_damaged() -> None:
+    document = PLAN.to_json()
+    for newer in ({**document, "x": 1}, {**document, "source": {**document["source"], "x": 1}}):
+        with pytest.raises(RecordInvalid, match="newer version") as raised:
+            Plan.from_json(newer)
+        assert "use that version" in way_out(raised.value)
 
 
 @pytest.mark.parametrize("borders", [[], [0], [1, 2], [0, 2, 2], [0, 3, 2], [0, 0, 1], [0, True], [0, "1"], [0, -1]])

@@ -43,16 +43,25 @@ def seen(net: NetChanges) -> set[tuple[Any, ...]]:
 @pytest.mark.parametrize("key", [b"\xc3", b"\xed\xa0\x80", b"\xff", "\ufffd".encode(), "é".encode()])
 def test_bounds_hold_a_key_of_any_bytes(spark: SparkSession, key: bytes) -> None:
     """Python replaces what is no UTF-8, and then another text is a bound."""
-    schema = SCHEMA.replace("id int", "id binary")
-    made = changes_of(
-        spark,
-        [(key, "v", 1, "insert", 5), (key, "v", 1, "update_preimage", 6), (key, "w", 1, "update_postimage", 6)],
-        schema,
-    )
+    rows = [(key, "v", 1, "insert", 5), (key, "v", 1, "update_preimage", 6), (key, "w", 1, "update_postimage", 6)]
+    _assert_in_bounds(spark, rows)
+
+
+def test_bounds_of_epochs_hold_keys_of_any_bytes(spark: SparkSession) -> None:
+    """In GBK and UTF-8: to Python the first key is greater than the others."""
+    texts = ("中9".encode(), "中0".encode())
+    _assert_in_bounds(spark, [(b"\xc4\xe3", "v", 1, "insert", 5), *((text, "v", 1, "insert", 6) for text in texts)])
+    rows = [(b"\xc4\xe3", "v", 1, "insert", 5), (texts[0], "v", 1, "insert", 5), (texts[1], "v", 1, "insert", 6)]
+    _assert_in_bounds(spark, rows)
+
+
+def _assert_in_bounds(spark: SparkSession, rows: list[tuple]) -> None:
+    """All keys, given as bytes, are texts in the bounds, if there are any."""
+    made = changes_of(spark, rows, SCHEMA.replace("id int", "id binary"))
     changes = replace(made, frame=made.frame.withColumn("id", F.col("id").cast("string")))
     with net_changes(changes, transform_of(spark, changes), ("id",)) as net:
-        for low, high in net.bounds.values():
-            assert net.frame.where(F.col("id").between(F.expr(low), F.expr(high))).count() == 1
+        for low, high in (*net.bounds.values(), *net.new_bounds.values()):
+            assert net.frame.where(~F.col("id").between(F.expr(low), F.expr(high))).isEmpty()
 
 
 def test_the_last_change_of_each_key_wins(spark: SparkSession) -> None:
