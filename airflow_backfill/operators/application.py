@@ -157,7 +157,7 @@ class ApplicationOperator(TellsLineage):
         store = context["task_state_store"]
         if self.kafka_conn_id is not None:
             tell_kafka(context, self.target, self.kafka_conn_id)
-        before = attempt_in(store.get(ATTEMPT))
+        before = self.last(context)
         if before is not None:
             operator = self._operator(context, before)
             if still_runs(operator, context):
@@ -166,20 +166,30 @@ class ApplicationOperator(TellsLineage):
         if self.submit is None:
             check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         me = self.ledger.reader(self.target).draw_attempt(self._document(context))
-        store.set(ATTEMPT, asdict(me), retention=NEVER_EXPIRE)
+        store.set(ATTEMPT, {**asdict(me), "target": self.target}, retention=NEVER_EXPIRE)
         tell_attempt(context["ti"].dag_id, self.task_id)
         return self._settle(context, me, lambda: self._start(context, me))
 
+    def last(self, context: Context) -> Attempt | None:
+        """The attempt whose application this task started last; None if there is none, or it has another target: the
+        target in the DAG was changed since, or a mapped list is in another order.
+        """
+        match context["task_state_store"].get(ATTEMPT):
+            case {"target": str(target)} if target != self.target:
+                return None
+            case stored:
+                return attempt_in(stored)
+
     def succeeded(self, context: Context) -> dict[str, Any] | None:
         """The result of this task's last application; None if it did not succeed, or there is none."""
-        me = attempt_in(context["task_state_store"].get(ATTEMPT))
+        me = self.last(context)
         outcome = None if me is None else self.ledger.control(self.target).outcome(me)
         return cast("dict[str, Any]", outcome["result"]) if outcome is not None and outcome["code"] == "OK" else None
 
     def resume_application(self, context: Context, **kwargs: Any) -> dict[str, Any]:
         """Resume the deferred operator of ``submit``. Returns the result in the application's outcome."""
         store = context["task_state_store"]
-        me, method = attempt_in(store.get(ATTEMPT)), str(store.get(RESUME))
+        me, method = self.last(context), str(store.get(RESUME))
         if me is None:
             raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
         launched = self._launched = self._operator(context, me)

@@ -14,7 +14,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target
-from airflow_backfill.operators.application import ATTEMPT, ApplicationOperator, attempt_in
+from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class PlanOperator(ApplicationOperator):
 
     def _began(self, context: Context) -> bool:
         """Whether the build began after this task instance did: no application starts if there is one before."""
-        me = attempt_in(context["task_state_store"].get(ATTEMPT))
+        me = self.last(context)
         outcome = None if me is None else self.ledger.control(self.target).outcome(me)
         return me is not None and (outcome is None or outcome["code"] != TargetExists.code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -154,10 +155,16 @@ def by_the_clock(*windows: tuple[Sequence[str], int | None]) -> Signal:
 
 
 def closes(window: Window, now: int) -> int:
-    """When an open window closes. Times are milliseconds since 1970."""
-    clock = datetime.fromtimestamp(now / 1000, ZoneInfo(window.zone))
+    """When an open window closes first, also if clocks are changed before. Times are milliseconds since 1970."""
+    zone = ZoneInfo(window.zone)
+
+    def wall(at: int) -> datetime:
+        return datetime.fromtimestamp(at / 1000, zone)
+
+    clock = wall(now)
     day = clock.date() if clock.time() < window.stop else clock.date() + timedelta(days=1)
-    # When clocks are changed, this one may show ``stop`` twice, or not at all.
-    shown = (datetime.combine(day, window.stop.replace(fold=fold), clock.tzinfo).timestamp() for fold in (0, 1))
-    ends = [end for seconds in shown if (end := round(seconds * 1000)) > now]
-    return min([end for end in ends if not window.open_at(end)] or ends)
+    left = datetime.combine(day, window.stop) - clock.replace(tzinfo=None)
+    end = now + round(left.total_seconds() * 1000)
+    same = clock.utcoffset()
+    changed = now + bisect_left(range(now, end), True, key=lambda at: wall(at).utcoffset() != same)
+    return closes(window, changed) if window.open_at(changed) else changed

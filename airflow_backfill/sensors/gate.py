@@ -143,7 +143,7 @@ class GateSensor(BuildSensor):
     def deadline(self, context: Context) -> float:
         """The end of the wait: the trigger that was lost may be that of an application."""
         known = context["task_state_store"].get(DEADLINE)
-        return time.time() + self.timeout if known is None else float(str(known))
+        return float(known) if isinstance(known, (int, float)) else time.time() + self.timeout
 
     def on_kill(self) -> None:
         if self.consume_log is not None:

@@ -46,6 +46,14 @@ def due(found: Mapping[str, str], told: Mapping[str, int], now: int) -> dict[str
     return {kind: text for kind, text in found.items() if now - told.get(kind, now - AGAIN_MS) >= AGAIN_MS}
 
 
+def times_told(stored: Any, now: int) -> dict[str, int]:
+    """When each kind was told, as it is ``stored``. What is damaged, or lies more than a day ahead by a clock that was
+    wrong, is forgotten: it would fail the task, or silence the warning.
+    """
+    known = stored if isinstance(stored, Mapping) else {}
+    return {kind: at for kind, at in known.items() if type(at) is int and at - now <= AGAIN_MS}
+
+
 class Warnings:
     """Tells the warnings in the progress of a build to the log and to callbacks.
 
@@ -69,7 +77,7 @@ class Warnings:
 
     def _tell(self, found: Mapping[str, str], progress: Mapping[str, Any]) -> dict[str, int]:
         store, now = self._context["task_state_store"], progress["seen"]
-        told: dict[str, int] = store.get(WARNED) or {}
+        told = times_told(store.get(WARNED), now)
         new = due(found, told, now)
         told |= dict.fromkeys(new, now)
         if new:

@@ -37,6 +37,7 @@ from airflow_backfill.core.splits.ranges import KeyRanges
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.strategies.strategy import check_lanes
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.options import parsed
@@ -138,6 +139,7 @@ def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:
     source, feed = admitted.metadata, has_feed(admitted.metadata)
     if spec.strategy == AUTO:
         spec = replace(spec, strategy="snapshot" if spec.key and feed else "chain")
+    check_lanes(spec, lanes)
     files = FileSplits(tuple(range(len(FILES) + 1)), BYTES, len(FILES), "made up", (1,) * len(FILES))
     target_id = _made(shell, spec, source)
     return Plan(

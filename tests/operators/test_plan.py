@@ -136,6 +136,15 @@ def test_a_retry_goes_on_with_the_build_that_it_began(context, source, target, k
         plan(source, target, on_existing="fail", where="id > 7").execute(context)
 
 
+def test_a_task_whose_target_is_another_one_since_has_not_begun_the_build_there(context, source, target):
+    """The target in the DAG was changed, or a mapped list is in another order."""
+    other = target.with_name("other")
+    built(source, other, "plan")
+    plan(source, target, submit=run_here, on_existing="fail").execute(context)
+    with pytest.raises(AirflowFailException, match="TARGET_EXISTS"):
+        plan(source, other, on_existing="fail").execute(context)
+
+
 def test_a_retry_fails_if_another_planner_was_first(context, source, target):
     def beaten(launch):
         built(source, target, "plan")

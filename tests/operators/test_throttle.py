@@ -165,10 +165,13 @@ def test_a_window_over_midnight_closes_by_the_clock_on_the_wall(now, end):
         (("22:00", "02:30"), "2026-10-25T01:10Z", "2026-10-25T01:30Z"),  # it is 02:10 for the second time
         (("02:15", "02:45"), "2026-10-25T00:20Z", "2026-10-25T00:45Z"),
         (("02:15", "02:45"), "2026-10-25T01:20Z", "2026-10-25T01:45Z"),
-        (("22:00", "02:30"), "2026-03-29T00:10Z", "2026-03-29T01:30Z"),  # there is no 02:30
-        (("02:45", "02:30"), "2026-03-29T00:40Z", "2026-03-29T01:30Z"),
+        (("02:30", "03:15"), "2026-10-25T00:40Z", "2026-10-25T01:00Z"),  # it is 02:00 again
+        (("22:00", "02:30"), "2026-03-29T00:10Z", "2026-03-29T01:00Z"),  # there is no 02:30, it is 03:00 at once
+        (("02:45", "02:30"), "2026-03-29T00:40Z", "2026-03-30T00:30Z"),
+        (("03:00", "02:00"), "2026-03-29T00:40Z", "2026-03-30T00:00Z"),  # it does not close on that day
     ],
 )
-def test_an_open_window_closes_later_also_while_clocks_are_changed(window, now, end):
+def test_a_window_closes_at_the_first_moment_when_it_is_not_open_also_while_clocks_are_changed(window, now, end):
     berlin, at, then = window_of((*window, "Europe/Berlin")), moment("now", now), moment("end", end)
-    assert berlin.open_at(at) and closes(berlin, at) == then > at
+    assert closes(berlin, at) == then
+    assert all(berlin.open_at(moment) for moment in (*range(at, then, 60_000), then - 1)) and not berlin.open_at(then)

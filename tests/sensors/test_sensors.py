@@ -135,19 +135,19 @@ def test_a_closed_gate_lets_the_launcher_defer(context, source, target):
     assert BuildReader(str(target)).state().applied == 6
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("lost", [False, None, "damaged", ["damaged"]])
 def test_a_gate_that_does_not_defer_may_have_a_launcher_that_does(context, source, target, lost):
     """Nor does it need what its state store remembers of it."""
     built(source, target, "plan", "snapshot", "consume_log")
     order(target, Verb.HOLD)
     commit_to(source, 3)
     sensor = gate(target, max_lag=1, consume_log=refresher(target, max_lag=1, submit=run_later), timeout=100)
-    sensor.deferrable = lost
+    sensor.deferrable = lost is not False
     context["task_state_store"]["deadline"] = time.time() - 9  # of the try before
     with pytest.raises(TaskDeferred) as launched:
         sensor.execute(context)
-    if lost:
-        context["task_state_store"].delete("deadline")
+    if lost is not False:
+        context["task_state_store"]["deadline"] = lost
     assert launched.value.method_name == "launcher_resumed"
     with pytest.raises(TaskDeferred) as waits:
         sensor.launcher_resumed(context, event="there")

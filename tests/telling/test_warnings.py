@@ -70,6 +70,15 @@ def test_each_warning_is_told_once_a_day(warnings, told):
     assert kinds == [["lag"], [], ["retention"], ["lag"], ["retention"]]
 
 
+@pytest.mark.parametrize("stored", [["lag"], "lag", 5, {"lag": "x"}, {"lag": None}, {"lag": 9 * AGAIN_MS}])
+def test_what_is_damaged_or_of_a_wrong_clock_silences_nothing(warnings, told, context, stored):
+    """The store outlives a clear: an error here would come again for ever."""
+    context["task_state_store"]["warned"] = stored
+    for seen in (0, 1):
+        assert warnings(told.append).tell(progress(LATE, seen))["known"] == {"lag": 0}
+    assert len(told) == 1
+
+
 def test_a_callback_that_fails_hides_nothing_from_the_next(warnings, told, caplog):
     def broken(context):
         raise ConnectionError("no such channel")

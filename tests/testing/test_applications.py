@@ -25,6 +25,19 @@ def test_every_strategy_reaches_the_hand_off(source, target, strategy):
     assert ("keys" in state.plan.splits.to_json()) == (strategy == "arrangement")
 
 
+@pytest.mark.parametrize("strategy", ["arrangement", "chain"])
+def test_a_strategy_of_one_lane_has_no_more_neither_planned_nor_later(source, target, strategy):
+    """The lanes of a DAG may be changed while its build runs, and its spec says nothing of them."""
+    spec = {"name": "orders", "source": str(source), "target": str(target), "key": ["id"], "strategy": strategy}
+    planned = main("plan", ["--target", str(target), "--spec", json.dumps(spec), "--lanes", "3"])
+    assert (planned["code"], planned["data"]) == ("SPEC_INVALID", {"field": "lanes"})
+    built(source, target, "plan", strategy=strategy)
+    for lane in ("1", "0"):
+        refused = main("snapshot", ["--target", str(target), "--lane", lane, "--lanes", "3"])
+        assert (refused["code"], refused["data"]) == ("SPEC_INVALID", {"field": "lanes"})
+    assert built(source, target, *WHOLE[1:], strategy=strategy).phase is Phase.FINISHED
+
+
 def test_a_topic_needs_spark(target):
     spec = {"name": "orders", "target": str(target), "strategy": "source", "topic": {"name": "orders"}}
     assert "with Spark" in main("plan", ["--target", str(target), "--spec", json.dumps(spec)])["message"]

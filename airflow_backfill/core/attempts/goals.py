@@ -15,6 +15,7 @@ from airflow_backfill.core.state.effect import RewriteKeys
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Certify, Changes, Done, Follow, Move, Observed, Read, Step, Wait
 from airflow_backfill.core.strategies.chain import announceable
+from airflow_backfill.core.strategies.strategy import check_lanes
 from airflow_backfill.core.values.bound import Bound, check_converging
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.phase import Event, Phase
@@ -94,6 +95,7 @@ class SnapshotGoal:
 
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT)
+        check_lanes(state.plan.spec, self.lanes)
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.SNAPSHOT) or state.read

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import fitting
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.position import Consumed, Position
@@ -32,6 +33,9 @@ class Arrangement(TableStrategy):
     name = "arrangement"
     why = "the source has an ordered key and a change data feed, and need not keep any epoch's files"
     on_spark = "airflow_backfill.spark.strategies.arrangement"
+
+    def one_lane(self, spec: BackfillSpec) -> str | None:
+        return "a round of an arrangement covers all ranges"
 
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool

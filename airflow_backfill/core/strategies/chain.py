@@ -6,6 +6,7 @@ This module decides which epochs may be announced; ``attempts.announcer`` announ
 from __future__ import annotations
 
 from airflow_backfill.core.model.announcement import Announced
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.snapshot import Snapshot
@@ -19,6 +20,9 @@ class Chain(Snapshot):
     keyless = True
     announces = True
     on_spark = "airflow_backfill.spark.strategies.chain"
+
+    def one_lane(self, spec: BackfillSpec) -> str | None:
+        return "a chain's epochs are announced by the application that reads its snapshot"
 
 
 def announceable(lane: Announced, source: Ahead, handoff: int | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_backfill.core.kafka.split import Split
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
@@ -24,6 +25,11 @@ class Source:
     announces = False
     part_unit = "partitions"
     on_spark = "airflow_backfill.spark.strategies.source"
+
+    def one_lane(self, spec: BackfillSpec) -> str | None:
+        if spec.key and spec.topic is not None and spec.topic.order is not None:
+            return "a lane does not know what another lane has deleted, so a topic with order is read"
+        return None
 
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.registry import Traits
+from airflow_backfill.core.model.registry import Traits, registered
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
@@ -29,6 +31,9 @@ class Progress:
 
 class Strategy(Traits, Protocol):
     """One way to build a table. Stateless: everything comes as arguments."""
+
+    def one_lane(self, spec: BackfillSpec) -> str | None:
+        """Why the build can have only one lane; None if it can have several."""
 
     def read(
         self, state: BuildState, lane: int, observed: Observed, step: Read, held: Held | None, *, begins: bool
@@ -63,3 +68,14 @@ def idle(observed: Observed) -> Wait:
 def strategy_of(plan: Plan) -> Strategy:
     """The strategy of a build."""
     return cast(Strategy, plan.strategy)
+
+
+def check_lanes(spec: BackfillSpec, lanes: int) -> None:
+    """Raise InvalidSpec if the build must run in one lane, and is to have several. The strategy is chosen already."""
+    why = cast(Strategy, registered(spec.strategy)).one_lane(spec)
+    if why is not None and lanes != 1:
+        raise InvalidSpec(
+            f"lanes is {lanes}, but this build must run in one lane: {why}; set lanes=1, and give Spark more cores to "
+            "go faster",
+            field="lanes",
+        )

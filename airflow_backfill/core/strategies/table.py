@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Wait
@@ -16,6 +17,9 @@ class TableStrategy:
     needs_topic = False
     announces = False
     part_unit = "files"
+
+    def one_lane(self, spec: BackfillSpec) -> str | None:
+        return None
 
     def follow(
         self, state: BuildState, lane: int, observed: Observed, step: Follow, held: Held | None, *, begins: bool

@@ -17,7 +17,6 @@ from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.errors import (
     BackfillError,
     Fenced,
-    InvalidSpec,
     KeyInvalid,
     NotAllowedNow,
     NotPlanned,
@@ -33,6 +32,7 @@ from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.splits.splits import Splits
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.strategies.strategy import check_lanes
 from airflow_backfill.core.target_table.rules import APPEND_ONLY, TXN_RETENTION, check_rules
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
@@ -169,13 +169,8 @@ class Planner:
         return preparation(self._spark, self._spec, self._lanes, self._size)
 
     def _check_lanes(self) -> None:
-        why = self._preparation().one_lane() if self._spec.strategy != AUTO else None
-        if why is not None and self._lanes != 1:
-            raise InvalidSpec(
-                f"lanes is {self._lanes}, but this build must run in one lane: {why}; set lanes=1, and give Spark more "
-                "cores to go faster",
-                field="lanes",
-            )
+        if self._spec.strategy != AUTO:
+            check_lanes(self._spec, self._lanes)
 
     def _drop(self) -> None:
         """Remove the existing build, even if its records are damaged. Running attempts are fenced first, if the log

@@ -26,10 +26,7 @@ def key_ranges(spark: SparkSession, found: Preflight) -> Ranges:
 
 
 class Preparation(TablePreparation):
-    """Splits are ranges of the key, in one lane."""
-
-    def one_lane(self) -> str | None:
-        return "a round of an arrangement covers all ranges"
+    """Splits are ranges of the key."""
 
     def cut(self, found: Preflight) -> Cut:
         ranges = key_ranges(self.spark, found)

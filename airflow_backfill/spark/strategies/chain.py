@@ -13,10 +13,7 @@ a checkpoint: with Delta's default of ten, one job over all files of the target 
 
 
 class Preparation(snapshot.Preparation):
-    """One lane: the application that reads the snapshot also announces."""
-
-    def one_lane(self) -> str | None:
-        return "a chain's epochs are announced by the application that reads its snapshot"
+    """As of a snapshot, with checkpoints for the many commits that announce."""
 
     def properties(self) -> Mapping[str, str]:
         return {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}

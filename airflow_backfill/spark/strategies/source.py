@@ -61,11 +61,6 @@ class Preparation:
     def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
         self.spark, self.spec = spark, spec
 
-    def one_lane(self) -> str | None:
-        if self.spec.key and self._order is not None:
-            return "a lane does not know what another lane has deleted, so a topic with order is read"
-        return None
-
     def cut(self, found: Preflight) -> Cut:
         assert isinstance(found, TopicPreflight)
         return Cut(found.partitions)

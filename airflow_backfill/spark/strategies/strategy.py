@@ -52,9 +52,6 @@ class Preparation(Protocol):
 
     def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None: ...
 
-    def one_lane(self) -> str | None:
-        """Why the build can have only one lane; None if it can have several."""
-
     def cut(self, found: Preflight) -> Cut:
         """The source's splits."""
 

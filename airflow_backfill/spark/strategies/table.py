@@ -53,9 +53,6 @@ class TablePreparation:
     def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
         self.spark, self.spec, self.lanes, self.size = spark, spec, lanes, size
 
-    def one_lane(self) -> str | None:
-        return None
-
     def properties(self) -> Mapping[str, str]:
         return {}
 
