@@ -31,6 +31,8 @@ _MAX_PARTITIONS = 2_000
 _SHUFFLE = "spark.sql.shuffle.partitions"
 _EXTENSIONS = "spark.sql.extensions"
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+TABLE_DEFAULTS = "spark.databricks.delta.properties.defaults."
+"""Before the name of a property that Delta gives to every new table."""
 _ANY_LOG_STORE = "spark.delta.logStore.class"
 """Delta's log store for all schemes; Delta refuses one for a single scheme beside it."""
 
@@ -38,11 +40,14 @@ _DEFAULTS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Work beside a round gets the next free core, and does not wait until all tasks of the round have begun.
     "spark.scheduler.mode": "FAIR",
-    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
+    f"{TABLE_DEFAULTS}enableDeletionVectors": "true",
     "spark.databricks.delta.delete.deletionVectors.persistent": "true",
     "spark.databricks.delta.merge.deletionVectors.persistent": "true",
     "spark.databricks.delta.update.deletionVectors.persistent": "true",
 }
+
+_NOT_SET = ""
+"""The value of a setting without a default."""
 
 _PINNED = {
     "spark.sql.session.timeZone": "UTC",
@@ -50,20 +55,30 @@ _PINNED = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.chunkBase64String.enabled": "true",
     "spark.sql.columnNameOfCorruptRecord": "_corrupt_record",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.function.concatBinaryAsString": "false",
     "spark.sql.function.eltOutputAsString": "false",
+    "spark.sql.json.enablePartialResults": "true",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.legacy.allowHashOnMapType": "false",
     "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
     "spark.sql.legacy.castComplexTypesToString.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.legacy.codingErrorAction": "false",
+    "spark.sql.legacy.createEmptyCollectionUsingStringType": "false",
+    "spark.sql.legacy.csv.enableDateTimeParsingFallback": _NOT_SET,
+    "spark.sql.legacy.disableMapKeyNormalization": "false",
     "spark.sql.legacy.followThreeValuedLogicInArrayExists": "true",
+    "spark.sql.legacy.interval.enabled": "false",
     "spark.sql.legacy.javaCharsets": "false",
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+    "spark.sql.legacy.json.enableDateTimeParsingFallback": _NOT_SET,
     "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
     "spark.sql.legacy.negativeIndexInArrayInsert": "false",
+    "spark.sql.legacy.nullValueWrittenAsQuotedEmptyStringCsv": "false",
     "spark.sql.legacy.sizeOfNull": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
@@ -110,7 +125,10 @@ _UNSAFE = _OFF | {
     "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled": (
         "the changes of an epoch that does not exist would be read as empty"
     ),
+    "spark.sql.parquet.outputTimestampType": "timestamps would be written without their microseconds",
 }
+_SAFE = {"spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "INT96")}
+"""The safe values of settings that are no switches, the one to recommend first."""
 
 
 def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -164,13 +182,22 @@ def override(spark: SparkSession) -> None:
 
 
 def assert_safe(spark: SparkSession) -> None:
-    """Raise UnsafeOption if the session would read missing data as empty, or change commits."""
+    """Raise UnsafeOption if the session would read missing data as empty, write less than it read, or change
+    commits.
+    """
     for name, consequence in _UNSAFE.items():
-        value = spark.conf.get(name, "false") or "false"
-        if value.strip().lower() != "false":
+        safe = _SAFE.get(name, ("false",))
+        value = spark.conf.get(name, safe[0]) or safe[0]
+        if value.strip().lower() not in map(str.lower, safe):
             raise UnsafeOption(
-                f"{name} is {value}: {consequence}; leave it out or set it to false", option=name, value=value
+                f"{name} is {value}: {consequence}; leave it out or set it to {safe[0]}", option=name, value=value
             )
+
+
+def table_defaults(spark: SparkSession) -> list[str]:
+    """The settings, other than ours, by which the session gives a property to every new table."""
+    given = spark.conf.getAll.items()
+    return sorted(f"{k} = {v}" for k, v in given if k.startswith(TABLE_DEFAULTS) and _DEFAULTS.get(k) != v)
 
 
 @dataclass(frozen=True)
@@ -182,7 +209,7 @@ class SessionSettings:
     @staticmethod
     def read(spark: SparkSession) -> SessionSettings:
         """The settings of this session."""
-        return SessionSettings({name: spark.conf.get(name, default) or default for name, default in _PINNED.items()})
+        return SessionSettings({name: spark.conf.get(name, None) or default for name, default in _PINNED.items()})
 
     @staticmethod
     def from_json(values: Mapping[str, str]) -> SessionSettings:
@@ -209,10 +236,12 @@ class SessionSettings:
         for name, value in self.values.items():
             told = conf.get(name, value) or value
             if told.lower() != value.lower():
+                same = f" or set it to {value}" if value else ""
                 raise UnsafeOption(
-                    f"{name} is {told}, and {value} in the plan: the same expression could mean something else; leave "
-                    f"the setting out or set it to {value}, or plan again with on_existing='restart'",
+                    f"{name} is {told}, and {value or 'not set'} in the plan: the same expression could mean something "
+                    f"else; leave the setting out{same}, or plan again with on_existing='restart'",
                     option=name,
                     value=told,
                 )
-            spark.conf.set(name, value)
+            if value:
+                spark.conf.set(name, value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
@@ -19,6 +20,7 @@ from airflow_backfill.spark.session.settings import (
     size_session,
     sizes,
 )
+from tests.spark.run.lottery import given
 
 pytestmark = pytest.mark.spark
 
@@ -46,6 +48,16 @@ def test_options_that_commit_what_no_round_said(spark: SparkSession, name: str) 
     session = spark.newSession()
     session.conf.set(f"spark.databricks.delta.{name}.enabled", "true")
     with pytest.raises(UnsafeOption, match=rf"{name}\.enabled is true: .* leave it out or set it to false"):
+        assert_safe(session)
+
+
+def test_times_that_would_lose_their_microseconds(spark: SparkSession) -> None:
+    session, option = spark.newSession(), "spark.sql.parquet.outputTimestampType"
+    for kept in ("INT96", "timestamp_micros"):
+        session.conf.set(option, kept)
+        assert_safe(session)
+    session.conf.set(option, "timestamp_millis")
+    with pytest.raises(UnsafeOption, match="without their microseconds; leave it out or set it to TIMESTAMP_MICROS"):
         assert_safe(session)
 
 
@@ -137,6 +149,48 @@ def test_a_later_session_means_what_the_plan_meant(spark: SparkSession) -> None:
     assert later.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
     assert later.conf.get("spark.sql.ansi.enabled") == "false"
     assert SessionSettings.read(later) == SessionSettings.read(planned)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expression"),
+    [
+        ("chunkBase64String.enabled", "false", "base64(cast(repeat('x', 80) AS BINARY))"),
+        ("json.enablePartialResults", "false", """from_json('{"a": 1, "b": {"c": "x"}}', 'a INT, b STRUCT<c: INT>')"""),
+        ("legacy.allowHashOnMapType", "true", "hash(map(1, 2))"),
+        ("legacy.createEmptyCollectionUsingStringType", "true", "array_append(array(), 1)"),
+        ("legacy.csv.enableDateTimeParsingFallback", "false", "from_csv('2020-1-1', 'd DATE')"),
+        ("legacy.disableMapKeyNormalization", "true", "map_keys(map(-0.0D, 1))"),
+        ("legacy.interval.enabled", "true", "cast(date'2020-01-02' - date'2020-01-01' AS STRING)"),
+        ("legacy.json.enableDateTimeParsingFallback", "false", """year(from_json('{"d": "20200101"}', 'd DATE').d)"""),
+        ("legacy.lpadRpadAlwaysReturnString", "true", "hex(lpad(X'01', 2))"),
+        ("legacy.nullValueWrittenAsQuotedEmptyStringCsv", "true", "to_csv(named_struct('a', NULL, 'b', 1))"),
+    ],
+)
+def test_functions_say_what_they_said_when_the_build_was_planned(
+    spark: SparkSession, name: str, value: str, expression: str
+) -> None:
+    def said(session: SparkSession) -> str:
+        try:
+            return repr(session.range(1).selectExpr(expression).first())
+        except AnalysisException as error:
+            return str(error)
+
+    planned, later = spark.newSession(), spark.newSession()
+    planned.conf.set(f"spark.sql.{name}", value)
+    assert said(later) != said(planned)
+    SessionSettings.from_json(SessionSettings.read(planned).to_json()).set(later)
+    assert said(later) == said(planned)
+
+
+def test_a_setting_without_a_default_is_refused_if_it_was_not_given_to_the_plan(spark: SparkSession) -> None:
+    name = "spark.sql.legacy.json.enableDateTimeParsingFallback"
+    planned = SessionSettings.read(spark.newSession())
+    with given(spark, {name: "true"}) as later:
+        with pytest.raises(
+            UnsafeOption, match=f"{name} is true, and not set in the plan: .* leave the setting out, or"
+        ):
+            planned.set(later)
+        SessionSettings.read(later).set(later)
 
 
 def test_a_setting_that_was_given_and_differs_from_the_plan_is_refused(spark: SparkSession) -> None:
