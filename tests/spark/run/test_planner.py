@@ -209,8 +209,10 @@ def test_a_restart_that_cannot_be_planned_leaves_the_build(plans: Plans, spark: 
     restarted("SPEC_INVALID", strategy="arrangement", lanes=2)
     restarted("KEY_DUPLICATE", key=["v"])
     restarted("EXPRESSION_INVALID", select=["id", "struct(v, v) AS s"])
-    with settings_for(spark, {"spark.databricks.delta.properties.defaults.appendOnly": "true"}):
-        restarted("UNSAFE_OPTION")
+    for name in ("appendOnly", "enableIcebergCompatV2"):
+        with settings_for(spark, {f"spark.databricks.delta.properties.defaults.{name}": "true"}):
+            restarted("UNSAFE_OPTION", f"{name} = true")
+    assert not list(Path(plans.target + ".backfill", "trial").glob("*"))
     assert BuildReader(plans.target).state() == first
 
 
