@@ -98,6 +98,8 @@ class Planner:
         self._spark, self._spec, self._lanes, self._me = spark, spec, lanes, me
         self._size = size or RoundSize()
         self._shell = Shell(spark, spec.target)
+        self._settings = SessionSettings.read(spark)
+        self._settings.set(spark)
 
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
         """The build's state, and the plan's report. A restart that cannot be planned leaves the build that is there."""
@@ -107,6 +109,7 @@ class Planner:
             ready = self._ready(self._check_names)
             found, _, preparation, _ = ready
             self._drop(found, preparation)
+            self._settings.set(self._spark)  # and not those of the plan that was dropped
         existing = self._existing()
         if existing is not None and on_existing is OnExisting.FAIL:
             raise TargetExists(
@@ -284,7 +287,7 @@ class Planner:
             source=facts_of(found),
             splits=splits,
             lanes=self._lanes,
-            settings=SessionSettings.read(self._spark).to_json(),
+            settings=self._settings.to_json(),
             made=(self._spec.target,),
         )
 

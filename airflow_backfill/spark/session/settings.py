@@ -46,12 +46,12 @@ _DEFAULTS = {
     "spark.databricks.delta.update.deletionVectors.persistent": "true",
 }
 
+_ANSI = "spark.sql.ansi.enabled"
 _NOT_SET = ""
 """The value of a setting without a default."""
-
 _PINNED = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
+    _ANSI: "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
@@ -209,7 +209,9 @@ class SessionSettings:
     @staticmethod
     def read(spark: SparkSession) -> SessionSettings:
         """The settings of this session."""
-        return SessionSettings({name: spark.conf.get(name, None) or default for name, default in _PINNED.items()})
+        found = {name: spark.conf.get(name, None) or default for name, default in _PINNED.items()}
+        # Its default depends on the environment (SPARK_ANSI_SQL_MODE).
+        return SessionSettings(found | {_ANSI: spark.conf.get(_ANSI) or found[_ANSI]})
 
     @staticmethod
     def from_json(values: Mapping[str, str]) -> SessionSettings:

@@ -182,6 +182,13 @@ def test_functions_say_what_they_said_when_the_build_was_planned(
     assert said(later) == said(planned)
 
 
+def test_whether_spark_is_ansi_may_be_said_by_its_environment() -> None:
+    """``spark.conf`` of a Spark with ``SPARK_ANSI_SQL_MODE=false``: nobody has set it, and it is off."""
+    conf: Any = SimpleNamespace(get=lambda name, *default: default[0] if default else "false")
+    session: Any = SimpleNamespace(conf=conf)
+    assert SessionSettings.read(session).values["spark.sql.ansi.enabled"] == "false"
+
+
 def test_a_setting_without_a_default_is_refused_if_it_was_not_given_to_the_plan(spark: SparkSession) -> None:
     name = "spark.sql.legacy.json.enableDateTimeParsingFallback"
     planned = SessionSettings.read(spark.newSession())
