@@ -36,8 +36,13 @@ TABLE_DEFAULTS = "spark.databricks.delta.properties.defaults."
 _ANY_LOG_STORE = "spark.delta.logStore.class"
 """Delta's log store for all schemes; Delta refuses one for a single scheme beside it."""
 
-_DEFAULTS = {
+_CATALOG = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.defaultCatalog": "spark_catalog",
+}
+"""Only Delta's own catalog finds and creates a table by its location."""
+
+_DEFAULTS = {
     # Work beside a round gets the next free core, and does not wait until all tasks of the round have begun.
     "spark.scheduler.mode": "FAIR",
     f"{TABLE_DEFAULTS}enableDeletionVectors": "true",
@@ -133,14 +138,14 @@ _SAFE = {"spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "INT96")}
 
 def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The settings of every application, without those that are ``given``. Delta's extension is added to given
-    extensions.
+    extensions. Other catalogs may be given, but tables are looked up in Delta's.
     """
     given = given or {}
     log_store = {} if _ANY_LOG_STORE in given else {s3_log_store.SETTING: S3_LOG_STORE}
     ours = _DEFAULTS | log_store | dict.fromkeys(_OFF, "false")
     extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
     added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA]))}
-    return {name: value for name, value in ours.items() if name not in given} | added | _OVERRIDDEN
+    return {name: value for name, value in ours.items() if name not in given} | added | _CATALOG | _OVERRIDDEN
 
 
 def sizes(*, cores: int, table_files: int = 0, work_bytes: int = 0) -> dict[str, str]:

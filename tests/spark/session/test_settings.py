@@ -69,6 +69,18 @@ def test_what_was_given_wins_and_extensions_are_added_to() -> None:
     assert session_confs({extensions: f"{delta},a.B"})[extensions] == f"{delta},a.B"
 
 
+def test_tables_are_found_by_location_whatever_catalog_is_the_default() -> None:
+    given = {
+        "spark.sql.defaultCatalog": "lake",
+        "spark.sql.catalog.spark_catalog": "org.example.Sessions",
+        "spark.sql.catalog.lake": "org.example.Lake",
+    }
+    found = given | session_confs(given)
+    assert found["spark.sql.defaultCatalog"] == "spark_catalog"
+    assert found["spark.sql.catalog.spark_catalog"] == "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    assert found["spark.sql.catalog.lake"] == "org.example.Lake"
+
+
 def test_what_was_given_does_not_win_where_queries_depend_on_it(spark: SparkSession) -> None:
     name = "spark.sql.retainGroupColumns"
     assert session_confs({name: "false"})[name] == "true"
