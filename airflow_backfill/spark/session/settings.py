@@ -119,6 +119,9 @@ _OVERRIDDEN = {
     "spark.sql.preserveCharVarcharTypeInfo": "false",
 }
 
+_OF_ONE_WRITE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
+"""A transaction id of the session: of all writes that have it, Delta does the first only."""
+
 _OFF = {
     "spark.databricks.delta.autoCompact.enabled": "the rewrite after a commit would repeat its record without its rows",
     "spark.databricks.delta.optimizeWrite.enabled": "a round would shuffle its rows again, and exceed its size",
@@ -184,6 +187,8 @@ def override(spark: SparkSession) -> None:
     """Set what the queries of a build depend on, whatever the application was given."""
     for name, value in _OVERRIDDEN.items():
         spark.conf.set(name, value)
+    for name in _OF_ONE_WRITE:
+        spark.conf.unset(name)
 
 
 def assert_safe(spark: SparkSession) -> None:

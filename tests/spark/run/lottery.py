@@ -197,6 +197,7 @@ def drawn(rng: random.Random, group: Mapping[str, tuple[str, ...]], count: int) 
 @contextmanager
 def given(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """A session of an application that was given these settings."""
+    spark.conf.get("spark.sql.session.timeZone")  # a session takes the application's settings when it is first used
     conf = application_conf(spark)
     before = {name: conf.get(name, None) for name in settings}
     for name, value in settings.items():

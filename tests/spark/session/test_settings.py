@@ -90,6 +90,15 @@ def test_what_was_given_does_not_win_where_queries_depend_on_it(spark: SparkSess
     assert session.conf.get(name) == "true"
 
 
+def test_no_write_is_skipped_for_a_transaction_id_of_the_application(spark: SparkSession, tmp_path: Path) -> None:
+    path, prefix = str(tmp_path / "table"), "spark.databricks.delta.write"
+    with given(spark, {f"{prefix}.txnAppId": "site", f"{prefix}.txnVersion": "1"}) as session:
+        override(session)
+        for _ in range(2):
+            session.range(1).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).count() == 2
+
+
 def test_columns_are_read_as_the_target_stores_them(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     spark.sql(f"CREATE TABLE delta.`{path}` (c CHAR(3), v VARIANT) USING delta")
