@@ -36,7 +36,7 @@ class InvalidSpec(BackfillError):
 
 
 class UnsafeOption(BackfillError):
-    """A setting that can lose or double rows is on, such as ``ignoreMissingFiles``."""
+    """A setting with which rows can be lost, doubled or changed is on, such as ``ignoreMissingFiles``."""
 
     code = "UNSAFE_OPTION"
 

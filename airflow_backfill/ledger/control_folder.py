@@ -33,7 +33,8 @@ from airflow_backfill.ledger.store import NotFound, Store
 SUFFIX = ".backfill"
 EXPLANATIONS = "explanations"
 DEAD_LETTERS = "dead_letters"
-OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", DEAD_LETTERS, EXPLANATIONS)
+TRIAL = "trial"
+OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", DEAD_LETTERS, EXPLANATIONS, TRIAL)
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")

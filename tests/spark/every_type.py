@@ -17,8 +17,8 @@ ROWS = (
     "named_struct('a', cast(id % 5 AS int), 'b', array('x', null), "
     "'m', map('k', if(id % 2 = 0, double('NaN'), -0.0D), 'l', id / 3D)) AS s, "
     "cast(cast(id AS string) AS binary) AS b, cast(id / 7 AS decimal(38, 18)) AS d, "
-    "timestampadd(SECOND, id % 900 * 7919 * 4000, timestamp_ntz'1000-01-02 00:00:00') AS tn, "
-    "timestampadd(SECOND, id % 900 * 7919 * 4000, timestamp'1000-01-02 00:00:00 UTC') AS ts, "
+    "timestampadd(SECOND, id % 900 * 7919 * 4000, timestamp_ntz'1000-01-02 00:00:00.000001') AS tn, "
+    "timestampadd(SECOND, id % 900 * 7919 * 4000, timestamp'1000-01-02 00:00:00.000001 UTC') AS ts, "
     "cast(if(id % 3 = 0, -0.0, id / 3) AS float) AS f, date_add(date'1500-01-01', cast(id % 900 * 997 AS int)) AS dt, "
     f"{VARIANTS}'c' AS c, concat('v', id, ' ') AS vc "
 )

@@ -20,6 +20,7 @@ GIVEN = {
     "spark.scheduler.mode": "FIFO",
     "spark.sql.catalog.other": "org.apache.spark.sql.connector.catalog.InMemoryCatalog",
 }
+CATALOGS = {"spark.sql.defaultCatalog": "other", "spark.sql.catalog.spark_catalog": "org.example.NotThere"}
 STATE = "spark.databricks.delta.snapshotPartitions"
 
 
@@ -28,7 +29,7 @@ def test_what_was_given_stays_and_the_rest_has_the_size_of_the_work(spark: Spark
     create(source)
     target, logs = str(tmp_path / "target"), tmp_path / "events"
     spec = {"name": "settings", "source": source.path, "target": target, "key": ["id"]}
-    given = {**GIVEN, "spark.sql.extensions": "org.example.NotThere", **event_log.confs(logs)}
+    given = {**GIVEN, **CATALOGS, "spark.sql.extensions": "org.example.NotThere", **event_log.confs(logs)}
     apps = Applications(target, given, cores=3)
     apps.result("plan", "--spec", json.dumps(spec))
     (log,) = event_log.logs(logs, "plan")
@@ -39,3 +40,10 @@ def test_what_was_given_stays_and_the_rest_has_the_size_of_the_work(spark: Spark
     assert "spark.sql.shuffle.partitions stays 64, as given; by size it would be 3" in apps.log[-1]
     assert event_log.session_settings(log)[STATE] == "1"
     assert f"{STATE} is 1 (" in apps.log[-1]
+
+
+def test_a_client_of_spark_connect_is_told_what_to_set(tmp_path: Path) -> None:
+    apps = Applications(str(tmp_path / "target"), {"spark.api.mode": "connect"})
+    outcome = apps.run("plan", "--spec", "{}")
+    assert outcome is not None and outcome["code"] == "SPARK_INCOMPLETE"
+    assert "set spark.api.mode to classic" in outcome["message"]

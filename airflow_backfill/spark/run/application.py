@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
     from airflow_backfill.spark.run.interpreter import Shell
 
+_API = "spark.api.mode"
+
 
 def main(application: str, argv: Sequence[str] | None = None) -> int:
     """Run one application; 0 if it reached its goal. The outcome is beside the target either way."""
@@ -172,7 +174,9 @@ def attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def session() -> SparkSession:
-    """The session of an application; what spark-submit set stays. SparkIncomplete if the jars do not fit it."""
+    """The session of an application; what spark-submit set stays. SparkIncomplete if the jars do not fit it, or if it
+    would be a client of Spark Connect.
+    """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -182,6 +186,12 @@ def session() -> SparkSession:
 
     SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what spark-submit was given
     given = dict(SparkConf().getAll())
+    if given.get(_API, "classic").lower() != "classic":
+        raise SparkIncomplete(
+            f"{_API} is {given[_API]}: a build works inside of Spark's driver, where a client of Spark Connect is not; "
+            f"set {_API} to classic in the tasks' conf, then clear the task",
+            option=_API,
+        )
     builder = SparkSession.builder
     for name, value in session_confs(given).items():
         builder = builder.config(name, value)

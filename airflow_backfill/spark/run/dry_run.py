@@ -15,7 +15,6 @@ from airflow_backfill.spark.preflight.table import STEPS
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.planner import Planner, facts_of
 from airflow_backfill.spark.session.failure import coded
-from airflow_backfill.spark.session.settings import SessionSettings
 
 STORE = "the target's store keeps two writers apart"
 TARGET = "the target is free, or has this build"
@@ -120,7 +119,7 @@ class DryRun(Planner):
             source=facts_of(found),
             splits=cut.splits,
             lanes=self._lanes,
-            settings=SessionSettings.read(self._spark).to_json(),
+            settings=self._settings.to_json(),
         )
         report = self._report(draft, found, guarantee, cut, advice)
         slow = NotConverging("the source changes faster than the build applies; give Spark more cores")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -39,9 +39,12 @@ from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.admission import OWNER, admit_target
 from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.control_folder import TRIAL, location_beside
+from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.location import Location
+from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.shared_folder import check_shared
 from airflow_backfill.spark.preflight.table import Preflight, inspect_source
@@ -58,9 +61,9 @@ from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.creation import create_table
 from airflow_backfill.spark.session.crowding import crowding
-from airflow_backfill.spark.session.failure import coded
-from airflow_backfill.spark.session.removal import drop_target
-from airflow_backfill.spark.session.settings import SessionSettings, cluster_cores
+from airflow_backfill.spark.session.failure import coded, refused_by_defaults
+from airflow_backfill.spark.session.removal import drop_target, remove
+from airflow_backfill.spark.session.settings import TABLE_DEFAULTS, SessionSettings, cluster_cores, table_defaults
 from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
 from airflow_backfill.spark.target_table.clustering import WITH_STATISTICS, clustering_columns
@@ -95,6 +98,8 @@ class Planner:
         self._spark, self._spec, self._lanes, self._me = spark, spec, lanes, me
         self._size = size or RoundSize()
         self._shell = Shell(spark, spec.target)
+        self._settings = SessionSettings.read(spark)
+        self._settings.set(spark)
 
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
         """The build's state, and the plan's report. A restart that cannot be planned leaves the build that is there."""
@@ -102,7 +107,9 @@ class Planner:
         asked, ready = self._spec, None
         if on_existing is OnExisting.RESTART:
             ready = self._ready(self._check_names)
-            self._drop()
+            found, _, preparation, _ = ready
+            self._drop(found, preparation)
+            self._settings.set(self._spark)  # and not those of the plan that was dropped
         existing = self._existing()
         if existing is not None and on_existing is OnExisting.FAIL:
             raise TargetExists(
@@ -115,7 +122,7 @@ class Planner:
             check_rules(existing.plan, existing.phase, self._shell.reader.properties)
             return self._revived(existing), {"existing": True, "commit_guarantee": guarantee}
         found, advice, preparation, cut = ready or self._ready(self._check_columns)
-        self._make_target(found, preparation.properties())
+        self._make_target(found, preparation)
         draft = self._draft(found, cut.splits)
         check_rules(draft, Phase.SNAPSHOT, self._shell.reader.properties)
         draft = preparation.with_memory(draft, found)
@@ -172,12 +179,18 @@ class Planner:
         if self._spec.strategy != AUTO:
             check_lanes(self._spec, self._lanes)
 
-    def _drop(self) -> None:
-        """Remove the existing build, even if its records are damaged. Running attempts are fenced first, if the log
-        allows it.
+    def _drop(self, found: Preflight, preparation: Preparation) -> None:
+        """Remove the existing build, even if its records are damaged, provided that Delta creates another such target.
+        Running attempts are fenced first, if the log allows it.
         """
         if inspect_target(self._spark, self._spec) is None:
             return
+        trial = f"{location_beside(self._spec.target)}/{TRIAL}/{self._me.name}"
+        try:
+            self._make_target(found, preparation, trial)
+            admit_target(DeltaLog(open_store(trial, spark=self._spark)), self._spec)
+        finally:
+            remove(self._spark, trial)
         try:
             try:
                 self._shell.run(run(CancelGoal(), self._me))
@@ -214,14 +227,16 @@ class Planner:
             return self._shell.run(run(ResumeGoal(number), self._me))
         return state
 
-    def _make_target(self, found: Preflight, more: Mapping[str, str]) -> None:
-        """Create the target if it is missing."""
+    def _make_target(self, found: Preflight, preparation: Preparation, location: str | None = None) -> None:
+        """Create the target, or a table like it at another ``location``, if it is missing. UnsafeOption if Delta cannot
+        because of what the session gives to new tables.
+        """
         # The source may drop NOT NULL later.
         schema = found.transform.schema.toNullable()
         properties = {
             OWNER: self._spec.name,
             "delta.enableDeletionVectors": "true",
-            **more,
+            **preparation.properties(),
         }
         # A MERGE skips files of the target by statistics on the key.
         skipping = [k for k in found.target_key if isinstance(found.transform.schema[k].dataType, WITH_STATISTICS)]
@@ -235,12 +250,18 @@ class Planner:
         ):
             properties["delta.columnMapping.mode"] = "name"
         columns = clustering_columns(found.target_key, schema) if clustered else []
-        create_table(self._spark, self._spec.target, schema, properties, columns)
+        try:
+            create_table(self._spark, location or self._spec.target, schema, properties, columns)
+        except Exception as error:
+            refused = refused_by_defaults(error, table_defaults(self._spark))
+            if refused is None:
+                raise
+            raise refused from error
 
     def _check_defaults(self) -> None:
         """UnsafeOption if the session gives every new table a property that a build cannot work with."""
         for name in (TXN_RETENTION, APPEND_ONLY):
-            setting = f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}"
+            setting = TABLE_DEFAULTS + name.removeprefix("delta.")
             value = self._spark.conf.get(setting, None)
             if value is not None and value.lower() != "false":
                 raise UnsafeOption(
@@ -261,7 +282,7 @@ class Planner:
             source=facts_of(found),
             splits=splits,
             lanes=self._lanes,
-            settings=SessionSettings.read(self._spark).to_json(),
+            settings=self._settings.to_json(),
             made=(self._spec.target,),
         )
 

@@ -5,7 +5,7 @@ repeat. Unknown errors are retried.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from airflow_backfill.core.errors import (
@@ -20,6 +20,7 @@ from airflow_backfill.core.errors import (
     QueryRefused,
     SparkIncomplete,
     TargetRefuses,
+    UnsafeOption,
 )
 from airflow_backfill.core.target_table.null_partitions import NULL_PARTITION, or_null
 from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, text_of, troubles
@@ -110,6 +111,20 @@ def coded(error: BaseException) -> BackfillError:
                 return kind(f"{_said(trouble)}; {way_out}", condition=trouble.condition)
     what = type(error).__name__ if redacts() else innermost(error)
     return ApplicationFailed(f"{what}; the task is retried", error=type(error).__name__)
+
+
+def refused_by_defaults(error: BaseException, defaults: Sequence[str]) -> UnsafeOption | None:
+    """The error as UnsafeOption if Delta refuses to create a table in a session with these ``defaults`` for new tables;
+    else None.
+    """
+    refused = next((trouble for trouble in troubles(error) if _of_delta(trouble)), None)
+    if refused is None or not defaults or conflict_of(error) is not None:
+        return None
+    return UnsafeOption(
+        f"Delta cannot create the target ({refused.said}) where every new table gets {', '.join(defaults)}; remove the "
+        "setting from the application or the cluster, then clear the task",
+        options=list(defaults),
+    )
 
 
 def _said(trouble: Trouble) -> str:

@@ -31,39 +31,59 @@ _MAX_PARTITIONS = 2_000
 _SHUFFLE = "spark.sql.shuffle.partitions"
 _EXTENSIONS = "spark.sql.extensions"
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+TABLE_DEFAULTS = "spark.databricks.delta.properties.defaults."
+"""Before the name of a property that Delta gives to every new table."""
 _ANY_LOG_STORE = "spark.delta.logStore.class"
 """Delta's log store for all schemes; Delta refuses one for a single scheme beside it."""
 
-_DEFAULTS = {
+_CATALOG = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.defaultCatalog": "spark_catalog",
+}
+"""Only Delta's own catalog finds and creates a table by its location."""
+
+_DEFAULTS = {
     # Work beside a round gets the next free core, and does not wait until all tasks of the round have begun.
     "spark.scheduler.mode": "FAIR",
-    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
+    f"{TABLE_DEFAULTS}enableDeletionVectors": "true",
     "spark.databricks.delta.delete.deletionVectors.persistent": "true",
     "spark.databricks.delta.merge.deletionVectors.persistent": "true",
     "spark.databricks.delta.update.deletionVectors.persistent": "true",
 }
 
+_ANSI = "spark.sql.ansi.enabled"
+_NOT_SET = ""
+"""The value of a setting without a default."""
 _PINNED = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
+    _ANSI: "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.chunkBase64String.enabled": "true",
     "spark.sql.columnNameOfCorruptRecord": "_corrupt_record",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.function.concatBinaryAsString": "false",
     "spark.sql.function.eltOutputAsString": "false",
+    "spark.sql.json.enablePartialResults": "true",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.legacy.allowHashOnMapType": "false",
     "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
     "spark.sql.legacy.castComplexTypesToString.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.legacy.codingErrorAction": "false",
+    "spark.sql.legacy.createEmptyCollectionUsingStringType": "false",
+    "spark.sql.legacy.csv.enableDateTimeParsingFallback": _NOT_SET,
+    "spark.sql.legacy.disableMapKeyNormalization": "false",
     "spark.sql.legacy.followThreeValuedLogicInArrayExists": "true",
+    "spark.sql.legacy.interval.enabled": "false",
     "spark.sql.legacy.javaCharsets": "false",
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+    "spark.sql.legacy.json.enableDateTimeParsingFallback": _NOT_SET,
     "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
     "spark.sql.legacy.negativeIndexInArrayInsert": "false",
+    "spark.sql.legacy.nullValueWrittenAsQuotedEmptyStringCsv": "false",
     "spark.sql.legacy.sizeOfNull": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
@@ -99,6 +119,9 @@ _OVERRIDDEN = {
     "spark.sql.preserveCharVarcharTypeInfo": "false",
 }
 
+_OF_ONE_WRITE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
+"""A transaction id of the session: of all writes that have it, Delta does the first only."""
+
 _OFF = {
     "spark.databricks.delta.autoCompact.enabled": "the rewrite after a commit would repeat its record without its rows",
     "spark.databricks.delta.optimizeWrite.enabled": "a round would shuffle its rows again, and exceed its size",
@@ -110,19 +133,22 @@ _UNSAFE = _OFF | {
     "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled": (
         "the changes of an epoch that does not exist would be read as empty"
     ),
+    "spark.sql.parquet.outputTimestampType": "timestamps would be written without their microseconds",
 }
+_SAFE = {"spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "INT96")}
+"""The safe values of settings that are no switches, the one to recommend first."""
 
 
 def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The settings of every application, without those that are ``given``. Delta's extension is added to given
-    extensions.
+    extensions. Other catalogs may be given, but tables are looked up in Delta's.
     """
     given = given or {}
     log_store = {} if _ANY_LOG_STORE in given else {s3_log_store.SETTING: S3_LOG_STORE}
     ours = _DEFAULTS | log_store | dict.fromkeys(_OFF, "false")
     extensions = [name.strip() for name in given.get(_EXTENSIONS, "").split(",") if name.strip()]
     added = {_EXTENSIONS: ",".join(dict.fromkeys([*extensions, _DELTA]))}
-    return {name: value for name, value in ours.items() if name not in given} | added | _OVERRIDDEN
+    return {name: value for name, value in ours.items() if name not in given} | added | _CATALOG | _OVERRIDDEN
 
 
 def sizes(*, cores: int, table_files: int = 0, work_bytes: int = 0) -> dict[str, str]:
@@ -161,16 +187,27 @@ def override(spark: SparkSession) -> None:
     """Set what the queries of a build depend on, whatever the application was given."""
     for name, value in _OVERRIDDEN.items():
         spark.conf.set(name, value)
+    for name in _OF_ONE_WRITE:
+        spark.conf.unset(name)
 
 
 def assert_safe(spark: SparkSession) -> None:
-    """Raise UnsafeOption if the session would read missing data as empty, or change commits."""
+    """Raise UnsafeOption if the session would read missing data as empty, write less than it read, or change
+    commits.
+    """
     for name, consequence in _UNSAFE.items():
-        value = spark.conf.get(name, "false") or "false"
-        if value.strip().lower() != "false":
+        safe = _SAFE.get(name, ("false",))
+        value = spark.conf.get(name, safe[0]) or safe[0]
+        if value.strip().lower() not in map(str.lower, safe):
             raise UnsafeOption(
-                f"{name} is {value}: {consequence}; leave it out or set it to false", option=name, value=value
+                f"{name} is {value}: {consequence}; leave it out or set it to {safe[0]}", option=name, value=value
             )
+
+
+def table_defaults(spark: SparkSession) -> list[str]:
+    """The settings, other than ours, by which the session gives a property to every new table."""
+    given = spark.conf.getAll.items()
+    return sorted(f"{k} = {v}" for k, v in given if k.startswith(TABLE_DEFAULTS) and _DEFAULTS.get(k) != v)
 
 
 @dataclass(frozen=True)
@@ -182,7 +219,9 @@ class SessionSettings:
     @staticmethod
     def read(spark: SparkSession) -> SessionSettings:
         """The settings of this session."""
-        return SessionSettings({name: spark.conf.get(name, default) or default for name, default in _PINNED.items()})
+        found = {name: spark.conf.get(name, None) or default for name, default in _PINNED.items()}
+        # Its default depends on the environment (SPARK_ANSI_SQL_MODE).
+        return SessionSettings(found | {_ANSI: spark.conf.get(_ANSI) or found[_ANSI]})
 
     @staticmethod
     def from_json(values: Mapping[str, str]) -> SessionSettings:
@@ -209,10 +248,12 @@ class SessionSettings:
         for name, value in self.values.items():
             told = conf.get(name, value) or value
             if told.lower() != value.lower():
+                same = f" or set it to {value}" if value else ""
                 raise UnsafeOption(
-                    f"{name} is {told}, and {value} in the plan: the same expression could mean something else; leave "
-                    f"the setting out or set it to {value}, or plan again with on_existing='restart'",
+                    f"{name} is {told}, and {value or 'not set'} in the plan: the same expression could mean something "
+                    f"else; leave the setting out{same}, or plan again with on_existing='restart'",
                     option=name,
                     value=told,
                 )
-            spark.conf.set(name, value)
+            if value:
+                spark.conf.set(name, value)

@@ -38,7 +38,9 @@ MEANING: Mapping[str, tuple[str, ...]] = {
     "spark.sql.binaryOutputStyle": ("BASE64", "HEX"),
     "spark.sql.legacy.setopsPrecedence.enabled": SWITCH,
     "spark.sql.legacy.followThreeValuedLogicInArrayExists": SWITCH,
-    "spark.sql.legacy.jsonParser.enablePartialResults": SWITCH,
+    "spark.sql.json.enablePartialResults": SWITCH,
+    "spark.sql.chunkBase64String.enabled": SWITCH,
+    "spark.sql.legacy.lpadRpadAlwaysReturnString": SWITCH,
     "spark.sql.jsonGenerator.ignoreNullFields": SWITCH,
     "spark.sql.legacy.allowHashOnMapType": SWITCH,
     "spark.sql.legacy.disableMapKeyNormalization": SWITCH,
@@ -75,7 +77,7 @@ COST: Mapping[str, tuple[str, ...]] = {
     "spark.sql.parquet.columnarReaderBatchSize": ("7",),
     "spark.sql.inMemoryColumnarStorage.batchSize": ("3",),
     "spark.sql.inMemoryColumnarStorage.enableVectorizedReader": SWITCH,
-    "spark.sql.parquet.outputTimestampType": ("INT96", "TIMESTAMP_MILLIS", "TIMESTAMP_MICROS"),
+    "spark.sql.parquet.outputTimestampType": ("INT96", "TIMESTAMP_MICROS"),
     "spark.sql.parquet.datetimeRebaseModeInWrite": ("LEGACY", "CORRECTED", "EXCEPTION"),
     "spark.sql.parquet.int96RebaseModeInWrite": ("LEGACY", "CORRECTED", "EXCEPTION"),
     "spark.sql.parquet.int96TimestampConversion": SWITCH,
@@ -180,6 +182,7 @@ REFUSED: Mapping[str, str] = {
     "spark.databricks.delta.autoCompact.enabled": ON,
     "spark.databricks.delta.optimizeWrite.enabled": ON,
     "spark.databricks.delta.schema.autoMerge.enabled": ON,
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
     f"{_DEFAULT}appendOnly": ON,
     f"{_DEFAULT}setTransactionRetentionDuration": "interval 1 day",
 }
@@ -194,6 +197,7 @@ def drawn(rng: random.Random, group: Mapping[str, tuple[str, ...]], count: int) 
 @contextmanager
 def given(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """A session of an application that was given these settings."""
+    spark.conf.get("spark.sql.session.timeZone")  # a session takes the application's settings when it is first used
     conf = application_conf(spark)
     before = {name: conf.get(name, None) for name in settings}
     for name, value in settings.items():

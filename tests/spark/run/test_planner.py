@@ -28,6 +28,7 @@ from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.session.temporary_settings import settings_for
 from airflow_backfill.spark.target_table import apply
+from tests.spark.run.lottery import given
 
 pytestmark = pytest.mark.spark
 
@@ -209,9 +210,23 @@ def test_a_restart_that_cannot_be_planned_leaves_the_build(plans: Plans, spark: 
     restarted("SPEC_INVALID", strategy="arrangement", lanes=2)
     restarted("KEY_DUPLICATE", key=["v"])
     restarted("EXPRESSION_INVALID", select=["id", "struct(v, v) AS s"])
-    with settings_for(spark, {"spark.databricks.delta.properties.defaults.appendOnly": "true"}):
-        restarted("UNSAFE_OPTION")
+    for name in ("appendOnly", "enableIcebergCompatV2"):
+        with settings_for(spark, {f"spark.databricks.delta.properties.defaults.{name}": "true"}):
+            restarted("UNSAFE_OPTION", f"{name} = true")
+    assert not list(Path(plans.target + ".backfill", "trial").glob("*"))
     assert BuildReader(plans.target).state() == first
+
+
+def test_a_restart_pins_the_settings_of_its_own_application(plans: Plans, spark: SparkSession) -> None:
+    zone, ansi = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
+    with given(spark, {zone: "America/New_York", ansi: "false"}) as plans.spark:
+        first = plans.plan()
+    plans.spark = spark.newSession()
+    second = plans.plan(OnExisting.RESTART)
+    assert [(one.plan.settings[zone], one.plan.settings[ansi]) for one in (first, second)] == [
+        ("America/New_York", "false"),
+        ("UTC", "true"),
+    ]
 
 
 def test_restart_drops_the_table_and_plans_anew(plans: Plans, spark: SparkSession) -> None:

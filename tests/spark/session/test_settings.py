@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
@@ -19,6 +20,7 @@ from airflow_backfill.spark.session.settings import (
     size_session,
     sizes,
 )
+from tests.spark.run.lottery import given
 
 pytestmark = pytest.mark.spark
 
@@ -49,12 +51,34 @@ def test_options_that_commit_what_no_round_said(spark: SparkSession, name: str) 
         assert_safe(session)
 
 
+def test_times_that_would_lose_their_microseconds(spark: SparkSession) -> None:
+    session, option = spark.newSession(), "spark.sql.parquet.outputTimestampType"
+    for kept in ("INT96", "timestamp_micros"):
+        session.conf.set(option, kept)
+        assert_safe(session)
+    session.conf.set(option, "timestamp_millis")
+    with pytest.raises(UnsafeOption, match="without their microseconds; leave it out or set it to TIMESTAMP_MICROS"):
+        assert_safe(session)
+
+
 def test_what_was_given_wins_and_extensions_are_added_to() -> None:
     mode, extensions = "spark.scheduler.mode", "spark.sql.extensions"
     delta = session_confs()[extensions]
     found = session_confs({mode: "FIFO", extensions: "a.B, c.D"})
     assert mode not in found and found[extensions] == f"a.B,c.D,{delta}"
     assert session_confs({extensions: f"{delta},a.B"})[extensions] == f"{delta},a.B"
+
+
+def test_tables_are_found_by_location_whatever_catalog_is_the_default() -> None:
+    given = {
+        "spark.sql.defaultCatalog": "lake",
+        "spark.sql.catalog.spark_catalog": "org.example.Sessions",
+        "spark.sql.catalog.lake": "org.example.Lake",
+    }
+    found = given | session_confs(given)
+    assert found["spark.sql.defaultCatalog"] == "spark_catalog"
+    assert found["spark.sql.catalog.spark_catalog"] == "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    assert found["spark.sql.catalog.lake"] == "org.example.Lake"
 
 
 def test_what_was_given_does_not_win_where_queries_depend_on_it(spark: SparkSession) -> None:
@@ -64,6 +88,15 @@ def test_what_was_given_does_not_win_where_queries_depend_on_it(spark: SparkSess
     session.conf.set(name, "false")
     override(session)
     assert session.conf.get(name) == "true"
+
+
+def test_no_write_is_skipped_for_a_transaction_id_of_the_application(spark: SparkSession, tmp_path: Path) -> None:
+    path, prefix = str(tmp_path / "table"), "spark.databricks.delta.write"
+    with given(spark, {f"{prefix}.txnAppId": "site", f"{prefix}.txnVersion": "1"}) as session:
+        override(session)
+        for _ in range(2):
+            session.range(1).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).count() == 2
 
 
 def test_columns_are_read_as_the_target_stores_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,6 +170,55 @@ def test_a_later_session_means_what_the_plan_meant(spark: SparkSession) -> None:
     assert later.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
     assert later.conf.get("spark.sql.ansi.enabled") == "false"
     assert SessionSettings.read(later) == SessionSettings.read(planned)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expression"),
+    [
+        ("chunkBase64String.enabled", "false", "base64(cast(repeat('x', 80) AS BINARY))"),
+        ("json.enablePartialResults", "false", """from_json('{"a": 1, "b": {"c": "x"}}', 'a INT, b STRUCT<c: INT>')"""),
+        ("legacy.allowHashOnMapType", "true", "hash(map(1, 2))"),
+        ("legacy.createEmptyCollectionUsingStringType", "true", "array_append(array(), 1)"),
+        ("legacy.csv.enableDateTimeParsingFallback", "false", "from_csv('2020-1-1', 'd DATE')"),
+        ("legacy.disableMapKeyNormalization", "true", "map_keys(map(-0.0D, 1))"),
+        ("legacy.interval.enabled", "true", "cast(date'2020-01-02' - date'2020-01-01' AS STRING)"),
+        ("legacy.json.enableDateTimeParsingFallback", "false", """year(from_json('{"d": "20200101"}', 'd DATE').d)"""),
+        ("legacy.lpadRpadAlwaysReturnString", "true", "hex(lpad(X'01', 2))"),
+        ("legacy.nullValueWrittenAsQuotedEmptyStringCsv", "true", "to_csv(named_struct('a', NULL, 'b', 1))"),
+    ],
+)
+def test_functions_say_what_they_said_when_the_build_was_planned(
+    spark: SparkSession, name: str, value: str, expression: str
+) -> None:
+    def said(session: SparkSession) -> str:
+        try:
+            return repr(session.range(1).selectExpr(expression).first())
+        except AnalysisException as error:
+            return str(error)
+
+    planned, later = spark.newSession(), spark.newSession()
+    planned.conf.set(f"spark.sql.{name}", value)
+    assert said(later) != said(planned)
+    SessionSettings.from_json(SessionSettings.read(planned).to_json()).set(later)
+    assert said(later) == said(planned)
+
+
+def test_whether_spark_is_ansi_may_be_said_by_its_environment() -> None:
+    """``spark.conf`` of a Spark with ``SPARK_ANSI_SQL_MODE=false``: nobody has set it, and it is off."""
+    conf: Any = SimpleNamespace(get=lambda name, *default: default[0] if default else "false")
+    session: Any = SimpleNamespace(conf=conf)
+    assert SessionSettings.read(session).values["spark.sql.ansi.enabled"] == "false"
+
+
+def test_a_setting_without_a_default_is_refused_if_it_was_not_given_to_the_plan(spark: SparkSession) -> None:
+    name = "spark.sql.legacy.json.enableDateTimeParsingFallback"
+    planned = SessionSettings.read(spark.newSession())
+    with given(spark, {name: "true"}) as later:
+        with pytest.raises(
+            UnsafeOption, match=f"{name} is true, and not set in the plan: .* leave the setting out, or"
+        ):
+            planned.set(later)
+        SessionSettings.read(later).set(later)
 
 
 def test_a_setting_that_was_given_and_differs_from_the_plan_is_refused(spark: SparkSession) -> None:
