@@ -25,7 +25,6 @@ from airflow_backfill.core.values.row_hash import RowHash
 
 POLL_MS = 1_000
 """Milliseconds between looks if there is nothing to do."""
-
 THROTTLED = 12
 """This many throttled rounds count as one round."""
 
@@ -353,10 +352,9 @@ def _apply_log(state: BuildState, observed: Observed, size: RoundSize, patience:
 
 
 def _announcing(state: BuildState, observed: Observed) -> bool:
-    """Whether a chain within its bound continues because of its announcements. It continues until every epoch is
-    announced that the newest barrier observed, and then until one round is applied or, if the source is idle, until the
-    announcements end. An application that starts for an announcement therefore makes it, and a busy source does not
-    keep the application running.
+    """Whether a chain within its bound continues because of its announcements: until all is announced that the newest
+    barrier observed, so that an application that starts for an announcement makes it; then until one round is applied
+    (a busy source does not keep it running) or, if the source is idle, until the announcements end.
     """
     lane, newest = state.announced, state.newest
     if lane is None or not lane.open or newest is None:
