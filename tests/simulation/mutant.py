@@ -24,7 +24,7 @@ class Mutant(Edit):
     def world(self, world: Any, seed: int) -> Any:
         """Where it may matter. ``world``: the class of simulated worlds."""
         found = world(seed, topic=self.topic, chain=self.chain, trouble=self.trouble)
-        found.faults |= self.often
+        found.faults |= {name: p for name, p in self.often.items() if name != "lanes" or not found.one_lane}
         return found
 
 

@@ -146,6 +146,11 @@ class World:
         """Rounds in a row that may leave more pending than the bound allows."""
         self.begin()
 
+    @property
+    def one_lane(self) -> bool:
+        """Whether several lanes would be refused."""
+        return self.key_borders is not None or self.chain or self.ordered
+
     def begin(self) -> None:
         self.judge = Judge(self)
         self.build = build_id(self.target.table_id, "sim")
