@@ -16,6 +16,7 @@ from airflow.sdk import Asset, BaseOperator, TaskGroup
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
@@ -132,7 +133,8 @@ class BackfillTaskGroup(TaskGroup):
         if "retries" not in self.dag.default_args:
             self.default_args.setdefault("retries", RETRIES)
         self._task_args = task_args or {}
-        self._check(lanes, verify)
+        self._check(lanes, verify, approval)
+        asks = approval is not False  # a mapping without arguments asks, too
         # In a mapped group each build takes its own plan. Lanes are mapped themselves, and their plan is not.
         self._index = "ti.map_index" if lanes == 1 else "-1"
         # Ids may be in any language, but at an asset whose URI is not ASCII the DAG processor ends, for all DAGs.
@@ -179,7 +181,7 @@ class BackfillTaskGroup(TaskGroup):
                 **waiting,
                 max_lag=max_lag,
                 window=window,
-                approval=self.child_id("approve") if approval else None,
+                approval=self.child_id("approve") if asks else None,
             )
             self.gate = self._task(
                 GateSensor,
@@ -202,9 +204,9 @@ class BackfillTaskGroup(TaskGroup):
             if share_applications:
                 before = [self.snapshot, self.consume_log] if lanes == 1 else [self.consume_log]
                 after = [self.catch_up, *([self.verify] if self.verify else []), self.finish]
-                for tasks in [before, after] if approval else [[*before, self.gate, *after]]:
+                for tasks in [before, after] if asks else [[*before, self.gate, *after]]:
                     _share(tasks)
-            if approval:
+            if asks:
                 self.snapshot >> self._approve(approval if isinstance(approval, Mapping) else {}) >> self.gate
         self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
         if self.verify is None:
@@ -242,11 +244,15 @@ class BackfillTaskGroup(TaskGroup):
     def _plan(self) -> str:
         return f"(ti.xcom_pull(task_ids='{self.child_id('plan')}', map_indexes={self._index}) or {{}})"
 
-    def _check(self, lanes: int, verify: bool) -> None:
+    def _check(self, lanes: int, verify: bool, approval: bool | Mapping[str, Any]) -> None:
         if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
             raise InvalidSpec(f"lanes: must be a whole number from 1 to {MAX_LANES} (got {lanes!r})", field="lanes")
         if type(verify) is not bool:
             raise InvalidSpec(f"verify: must be True or False, and is no template (got {verify!r})", field="verify")
+        if not isinstance(approval, bool | Mapping):
+            raise invalid(
+                "approval", approval, "must be True, False, or arguments of the ApprovalOperator, and is no template"
+            )
         unknown = sorted(set(self._task_args) - set(TASKS))
         if unknown:
             raise InvalidSpec(

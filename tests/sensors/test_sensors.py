@@ -367,6 +367,7 @@ def test_a_writer_waits_for_no_other_build_and_for_no_error(context, source, tar
         (GateSensor, "warn_lag", float("nan")),
         (UpstreamOperator, "max_runtime", "1h"),
         (UpstreamOperator, "max_runtime", timedelta(-1)),
+        (UpstreamOperator, "max_runtime", timedelta.max),
     ],
 )
 def test_what_is_no_duration_is_found_when_the_dag_is_built(target, kind, field, wrong):

@@ -72,6 +72,19 @@ def test_a_proof_is_left_out_only_if_that_is_asked_for(verify):
         group(verify=verify)
 
 
+@pytest.mark.parametrize("approval", [None, "", "{{ params.ask }}", ["ann"]])
+def test_an_approval_is_asked_for_or_left_out_only_if_that_is_said(approval):
+    with pytest.raises(InvalidSpec, match="approval: must be True, False"), DAG("d", schedule=None):
+        group(approval=approval)
+
+
+def test_an_approval_without_arguments_of_its_own_is_asked_for():
+    with DAG("d", schedule=None) as dag:
+        made = group(approval={})
+    assert ("approve", "gate") in edges(dag)
+    assert made.consume_log.approval == "orders.approve"
+
+
 def test_the_plan_says_its_result_where_other_tasks_do_not():
     with DAG("d", schedule=None, default_args={"do_xcom_push": False}):
         made = group()

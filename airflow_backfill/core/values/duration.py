@@ -6,16 +6,21 @@ from datetime import timedelta
 
 from airflow_backfill.core.values.options import invalid
 
+LONGEST = timedelta(days=36_500)
+"""Longer ones end after the last date that Python knows."""
+
 
 def duration(field: str, value: timedelta | float, least: timedelta = timedelta(0)) -> timedelta:
-    """A duration, or a number of seconds, as Airflow takes both; InvalidSpec for anything else or below ``least``."""
+    """A duration, or a number of seconds, as Airflow takes both; InvalidSpec for anything else, below ``least``,
+    or above ``LONGEST``.
+    """
     try:
         found = value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):
         found = None
-    if found is None or isinstance(value, bool) or found < least:
-        limit = f" of at least {lasting(least.total_seconds())}" if least else ""
-        raise invalid(field, value, f"must be a duration{limit}: a timedelta, or a number of seconds")
+    if found is None or isinstance(value, bool) or not least <= found <= LONGEST:
+        limit = f"from {lasting(least.total_seconds())} to {LONGEST.days // 365} years"
+        raise invalid(field, value, f"must be a duration {limit}: a timedelta, or a number of seconds")
     return found
 
 
