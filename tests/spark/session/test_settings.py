@@ -176,15 +176,23 @@ def test_a_later_session_means_what_the_plan_meant(spark: SparkSession) -> None:
     ("name", "value", "expression"),
     [
         ("chunkBase64String.enabled", "false", "base64(cast(repeat('x', 80) AS BINARY))"),
+        ("icu.caseMappings.enabled", "false", "initcap('\ufb01nd')"),
         ("json.enablePartialResults", "false", """from_json('{"a": 1, "b": {"c": "x"}}', 'a INT, b STRUCT<c: INT>')"""),
         ("legacy.allowHashOnMapType", "true", "hash(map(1, 2))"),
+        ("legacy.collationAwareHashFunctions", "true", "hash('a' COLLATE UTF8_LCASE)"),
+        ("legacy.consecutiveStringLiterals.enabled", "true", "'I''m'"),
         ("legacy.createEmptyCollectionUsingStringType", "true", "array_append(array(), 1)"),
         ("legacy.csv.enableDateTimeParsingFallback", "false", "from_csv('2020-1-1', 'd DATE')"),
         ("legacy.disableMapKeyNormalization", "true", "map_keys(map(-0.0D, 1))"),
+        ("legacy.exponentLiteralAsDecimal.enabled", "true", "1e2"),
+        ("legacy.fromDayTimeString.enabled", "true", "string(INTERVAL '10:11:12' MINUTE TO SECOND)"),
         ("legacy.interval.enabled", "true", "cast(date'2020-01-02' - date'2020-01-01' AS STRING)"),
         ("legacy.json.enableDateTimeParsingFallback", "false", """year(from_json('{"d": "20200101"}', 'd DATE').d)"""),
         ("legacy.lpadRpadAlwaysReturnString", "true", "hex(lpad(X'01', 2))"),
         ("legacy.nullValueWrittenAsQuotedEmptyStringCsv", "true", "to_csv(named_struct('a', NULL, 'b', 1))"),
+        ("legacy.truncateForEmptyRegexSplit", "true", "split('abc', '', 2)"),
+        ("variant.allowDuplicateKeys", "true", """try_parse_json('{"a": 1, "a": 2}') IS NULL"""),
+        ("variant.validateUnicodeInJsonParsing", "false", r"""try_parse_json('{"a": "\\ud800"}') IS NULL"""),
     ],
 )
 def test_functions_say_what_they_said_when_the_build_was_planned(
