@@ -245,7 +245,7 @@ def work(
     rounds = size(options, spark)
     if application == "plan":
         spec = BackfillSpec.parse(parsed(options.spec))
-        with locked(spark, spec.target):
+        with locked(spark, spec.target, stopped):
             state, report = Planner(spark, spec, options.lanes, me, rounds).plan(OnExisting(options.on_existing))
         return {**summarize(state), "report": report}
     if application == EXPLAIN:
@@ -260,7 +260,7 @@ def work(
     def reaching(goal: Goal, build: str | None) -> BuildState:
         return reach(goal, shell, me, build)
 
-    with locked(spark, options.target):
+    with locked(spark, options.target, stopped):
         if application == "recover":
             return summarize(shell.run(recover(me, options.epoch)))
         if application == "cancel" and options.drop:

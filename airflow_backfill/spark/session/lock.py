@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.errors import TargetBusy
+from airflow_backfill.core.errors import ApplicationFailed, TargetBusy
 from airflow_backfill.ledger.control_folder import location_beside
 from airflow_backfill.ledger.location import Location
 
@@ -41,8 +41,11 @@ _guard = Lock()
 
 
 @contextmanager
-def locked(spark: SparkSession, target: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Hold the target's lock while the block runs; TargetBusy after ``patience_seconds``. Only ``file:`` has a lock.
+def locked(
+    spark: SparkSession, target: str, stopped: Event | None = None, patience_seconds: float = PATIENCE_SECONDS
+) -> Iterator[None]:
+    """Hold the target's lock while the block runs; TargetBusy after ``patience_seconds``, and ApplicationFailed once
+    ``stopped`` is set while another writer has it. Only ``file:`` has a lock.
 
     Threads of one application hold it together: within one JVM, Delta gives each version to one writer. Whatever ends
     the whole application (Ctrl-C) does not release it, because the JVM may still write; it ends with the JVM.
@@ -53,7 +56,7 @@ def locked(spark: SparkSession, target: str, patience_seconds: float = PATIENCE_
         return
     path = Path(location_beside(location.path)) / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + patience_seconds
+    deadline, stopped = time.monotonic() + patience_seconds, stopped or Event()
     while not _hold(spark, path):
         if time.monotonic() >= deadline:
             raise TargetBusy(
@@ -62,7 +65,8 @@ def locked(spark: SparkSession, target: str, patience_seconds: float = PATIENCE_
                 path=str(path),
             )
         log.info("waiting for another writer of %s", target)
-        time.sleep(1)
+        if stopped.wait(1):
+            raise ApplicationFailed("the application was stopped; the task is retried")
     try:
         yield
     except Exception:

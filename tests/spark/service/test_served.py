@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -142,3 +143,20 @@ def test_a_withdrawn_request_ends_its_jobs_and_the_next_attempt_goes_on(
     reader.control.order(reader.state().plan.build, Command(Verb.RESUME))
     assert asked.outcome(asked.ask("snapshot", target, *THEN))["code"] == "OK"
     assert BuildReader(target).state().phase is Phase.FINISHED
+
+
+@pytest.mark.parametrize("application", ["plan", "snapshot"])
+def test_a_request_that_is_withdrawn_while_another_writer_has_the_target_gives_its_place_away(
+    asked: Asked, source: Source, tmp_path: Path, application: str
+) -> None:
+    target = str(tmp_path / "target")
+    Path(f"{target}.backfill").mkdir()
+    with open(f"{target}.backfill/lock", "w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        waits = asked.ask(application, target, *(["--spec", spec(source, target)] if application == "plan" else []))
+        control = ControlFolder.beside(target)
+        wait(lambda: control.announced(waits.attempt) is not None)
+        asked.folder.remove(waits.name)
+        wait(lambda: control.outcome(waits.attempt) is not None)
+    outcome = control.outcome(waits.attempt)
+    assert outcome is not None and (outcome["code"], outcome["retry"]) == ("APPLICATION_FAILED", True)
