@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.verify.differences import compare
 from checker import check
+from tests.golden.archive import ARCHIVES, locked, unpack
 from tests.spark.build import Build
 from tests.spark.digest.test_digest import CASES, COLUMNS, CORRUPTIONS, Rows, by_case, made
 from tests.spark.history import Source
@@ -105,6 +106,20 @@ def test_a_certificate_is_checked_and_a_wrong_one_is_refused(source: Source, tmp
     assert status == 1 and "'name': 'wrong'" in text and "only in the source" in text
     assert run(target, "--only", "id % 10 = 8")[0] == 0
     assert run(str(tmp_path / "nowhere"))[0] == 2
+
+
+def test_a_certificate_of_a_sample_says_nothing_of_the_other_rows(source: Source, tmp_path: Path) -> None:
+    build = Build(source, tmp_path / "target", proof="sampled")
+    certificate = build.hand_off().certificate
+    assert certificate is not None and certificate.rows < build.rows().count()
+    assert run(build.target)[0] == 0
+
+
+def test_a_certificate_of_version_0_1_is_checked() -> None:
+    with locked() as place:
+        unpack(ARCHIVES / "format_1" / "followed.tar.gz", place)
+        status, text = run(str(place / "followed" / "target"))
+    assert (status, text) == (0, "equal: 238 rows, in version 6 of the target, and version 5 of the source\n")
 
 
 def test_it_shares_no_code_with_the_package_and_is_short() -> None:
