@@ -15,6 +15,7 @@ from airflow_backfill.core.model import announcement, record
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.values.control import Command
 from tests.golden.archive import DOCUMENTS
+from tests.golden.make import in_log
 
 # The records of a build name its plan by this.
 FINGERPRINTS = {
@@ -38,6 +39,12 @@ def named(start: str) -> list[str]:
 def test_a_record_is_read_as_it_was_meant(name: str, format_: int) -> None:
     read = record.decode(json.dumps(document(name, format_)))
     assert json.loads(read.encode()) == document(name, format_=2)
+
+
+@pytest.mark.parametrize("name", [*named("record"), *named("announcement")])
+def test_documents_of_the_newest_format_can_be_kept_for_later_versions(name: str) -> None:
+    kept = document(name, format_=2)
+    assert in_log(kept) == (name, kept)
 
 
 @pytest.mark.parametrize("format_", [1, 2])

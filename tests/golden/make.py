@@ -241,7 +241,7 @@ def in_log(document: dict[str, Any]) -> tuple[str, Any]:
         return f"announcement_{document['kind']}", document
     if "airflow_backfill_fence" in document:
         return "fence", document
-    in_part = document["event"] == "epochs" and any(len(position) == 3 for _, position in document["positions"])
+    in_part = document["event"] == "epochs" and any("parts" in some for some in document["positions"])
     return f"record_{document['event']}{'_in_part' if in_part else ''}", document
 
 
