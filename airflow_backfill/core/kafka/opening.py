@@ -24,8 +24,8 @@ PLAN_AGAIN = (
     "topic.expired='skip', which counts the missing records and goes on without them"
 )
 CREATED_AGAIN = (
-    "let the topic land in a new table, or delete the former topic's rows from the landing table, which stops other "
-    "builds that follow it; then plan again with on_existing='restart'"
+    "plan again with on_existing='restart'; if the topic has a landing table, first let it land in a new one, or "
+    "delete the former topic's rows there, which stops other builds that follow it"
 )
 SKIP = (
     "To keep the rows that are read, run 'table-backfill skip TARGET' and clear the task: the build counts the missing "

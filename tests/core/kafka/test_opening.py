@@ -8,7 +8,7 @@ import pytest
 
 from airflow_backfill.core.errors import KafkaLost, LandingAhead, SourceReplaced
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
-from airflow_backfill.core.kafka.opening import Log, appeared, asked, opened, reopened
+from airflow_backfill.core.kafka.opening import Log, appeared, asked, asked_alone, opened, reopened
 from airflow_backfill.core.kafka.scan import after_upstream, next_range
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
@@ -145,3 +145,9 @@ def test_what_has_stopped_needs_no_log_any_more(state: C | F) -> None:
     split = replace(B99, state=state, cut=99)
     for answer in (asked, reopened):
         assert answer(split, Log(5001, 5001)) == replace(split, end=5001)
+
+
+def test_the_way_out_of_a_topic_without_a_landing_table_does_not_need_one() -> None:
+    planned = opened(2, Log(0, 10), None, None)
+    with pytest.raises(SourceReplaced, match=r"plan again with .*; if the topic has a landing"):
+        asked_alone(planned, Log(0, 5))
