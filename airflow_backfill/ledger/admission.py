@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.errors import SourceNotDelta, TargetExists
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta, TargetExists
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.ledger.control_folder import ControlFolder
@@ -30,6 +30,9 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
         protocol, metadata = log.protocol_and_metadata()
     except SourceNotDelta:
         return None
+    except (HistoryLost, RecordInvalid) as error:
+        by_hand = f"if that is not possible, nothing tells whose table it is: delete the folder {spec.target} yourself"
+        raise type(error)(f"{error.message}; {by_hand}, then clear the task", **error.data) from error
     owner = metadata.configuration.get(OWNER)
     if owner != spec.name:
         whose = f"belongs to build {owner!r}, not to {spec.name!r}" if owner else "was not made by a table backfill"
