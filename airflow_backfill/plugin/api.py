@@ -44,7 +44,7 @@ from airflow_backfill.plugin.attention import attention, problems, rank
 from airflow_backfill.plugin.commanding import MAX_BYTES, Order, order_in
 from airflow_backfill.plugin.dropped import DROPPED, or_dropped
 from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
-from airflow_backfill.plugin.run import run_of
+from airflow_backfill.plugin.run import ended_in, run_of
 from airflow_backfill.plugin.steering import steer, steering_dag
 from airflow_backfill.plugin.tasks import Table, all_tables, named, tables
 from airflow_backfill.plugin.whole import whole
@@ -104,14 +104,14 @@ def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[st
     command it.
     """
     table = _table(session, dag_id, key)
-    run = run_of(session, table)
+    run, ended = run_of(session, table), ended_in(session, [table])
     mine = {"may_command": may_command(user, dag_id), "steering": steering_dag(session, user)}
     session.close()
     [found] = wholes.of([table])
     both = {**_known(table), **mine, "run": run, **found}
     if both.get("difference") is not None and not both["may_command"]:
         both["difference"] = {**both["difference"], "keys": None}
-    return {**both, "problems": problems(both, both["tasks"])}
+    return {**both, "problems": problems(both, ended.get((dag_id, table.target), []))}
 
 
 @api.get("/dags/{dag_id}/builds/{key}/explanations/{generation}", dependencies=[COMMANDS])
@@ -198,10 +198,11 @@ def _reader(table: Table) -> BuildReader:
 
 
 def _glanced(session: Session, found: list[Table]) -> list[dict[str, Any]]:
+    ended = ended_in(session, found)
     session.close()
     seen = glances.of(found)
     both = [{**_known(table), **glanced} for table, glanced in zip(found, seen, strict=True)]
-    both = [{**one, "problems": problems(one, one["tasks"])} for one in both]
+    both = [{**one, "problems": problems(one, ended.get((one["dag_id"], one["target"]), []))} for one in both]
     return sorted(({**one, "attention": attention(one)} for one in both), key=rank)
 
 
