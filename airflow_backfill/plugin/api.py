@@ -60,8 +60,21 @@ none: hundreds of builds keep the processor busy as it is, and each thread more 
 MapIndex = Annotated[int, AddressPart(ge=-1, lt=2**31)]
 """As Airflow's database stores it."""
 
+MISADDRESSED = "the address is not one of this page; reload the page"
+
+
+def addressed(request: Request) -> None:
+    """Refuse an address with a NUL character: no name in Airflow has one, and PostgreSQL refuses to look for it."""
+    if any("\0" in part for part in request.path_params.values()):
+        raise InvalidSpec(MISADDRESSED)
+
+
 api = FastAPI(
-    title="Table backfills", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)]
+    title="Table backfills",
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+    dependencies=[Depends(get_user), Depends(addressed)],
 )
 glances, wholes = Readings(or_dropped(glance), GLANCED), Readings(or_dropped(whole), SEEN_WHOLE)
 
@@ -228,7 +241,7 @@ def refused(request: Request, error: Exception) -> JSONResponse:
 @api.exception_handler(RequestValidationError)
 def misaddressed(request: Request, error: Exception) -> JSONResponse:
     """A path that names no task instance."""
-    return refused(request, InvalidSpec("the address is not one of this page; reload the page"))
+    return refused(request, InvalidSpec(MISADDRESSED))
 
 
 def _status(error: BackfillError) -> int:

@@ -15,7 +15,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from airflow_backfill.plugin.orders import ORDERS
-from airflow_backfill.plugin.tasks import INSTANCE, Table, same_instance
+from airflow_backfill.plugin.tasks import INSTANCE, Table, rendered, same_instance
 from airflow_backfill.watching.committed import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
@@ -30,7 +30,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     if last is None:
         return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "asked": []}
     run = (TaskInstance.dag_id == last.dag_id, TaskInstance.run_id == last.run_id)
-    ours = Rendered.rendered_fields["target"].as_string().in_((table.target, f"{table.target}/"))
+    ours = rendered("target").in_((table.target, f"{table.target}/"))
     failed = (
         select(TaskInstance)
         .join(Rendered, same_instance(TaskInstance, Rendered))
@@ -74,7 +74,7 @@ def ended_in(session: Session, found: Collection[Table]) -> dict[tuple[str, str]
         .scalar_subquery()
     )
     query = (
-        select(Rendered.rendered_fields["target"].as_string(), TaskInstance)
+        select(rendered("target"), TaskInstance)
         .join(Rendered, same_instance(TaskInstance, Rendered))
         .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
         .where(DagRun.id.in_(newest), TaskInstance.operator.not_in(ORDERS))

@@ -62,6 +62,15 @@ def test_a_state_store_elsewhere_hides_no_build(client: Client, target: str) -> 
     assert overview(client, "other")["trouble"]["code"] == "NOT_PLANNED", "no attempt of it lies beside the target"
 
 
+def test_a_nul_in_what_a_task_has_rendered_is_not_read(client: Client, target: str) -> None:
+    """PostgreSQL would end the query, and with it the page of everybody."""
+    database.ran("orders_dag", "orders.gate", target=target, ledger_conn_id="a\0b", attempt="{}")
+    assert [task["task_id"] for task in overview(client)["tasks"]] == ["orders.snapshot"]
+    database.emptied()
+    database.ran("orders_dag", "orders.gate", target=target, ledger_conn_id="a\\u0000b", attempt="{}")
+    assert overview(client)["tasks"], "a backslash and these letters are none"
+
+
 def test_each_explanation_stays_reachable(client: Client, target: str) -> None:
     control = ControlFolder.beside(target)
     first = control.draw_attempt({"task": "explain", "dag_id": "steer", "by": "ed", "why": "ticket 4711"}, floor=0)
