@@ -16,6 +16,7 @@ from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target, check_whole
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled
+from airflow_backfill.telling.shown import show
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -143,7 +144,7 @@ class PlanOperator(ApplicationOperator):
         outcome = self.run_application(context)
         for line in described(outcome["report"]):
             self.log.info(line)
-        context["task_state_store"].set(REPORT, outcome["report"])
+        show(context, REPORT, outcome["report"])
         return self.result(self.committed())
 
     def arguments(self) -> list[str]:
