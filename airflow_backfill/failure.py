@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.way_out import way_out
 from airflow_backfill.telling.metrics import tell_error
+from airflow_backfill.telling.shown import show
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,7 +30,7 @@ def decided(context: Context) -> Iterator[None]:
         yield
     except BackfillError as error:
         failure = error.to_json()
-        context["task_state_store"].set(FAILURE, failure)
+        show(context, FAILURE, failure)
         # For callbacks and the templates of notifiers, which Airflow gives the same context.
         cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": way_out(error)}
         tell_error(error.code)

@@ -40,9 +40,11 @@ def ordered(target: str | BuildReader, command: Command, *, once: bool = False) 
     return reader.control.order(state.plan.build, replace(command, signed=signed), floor=state.control.number)
 
 
-def unreadable(error: BackfillError) -> bool:
-    """Whether a build with this error cannot be read, so that only dropping it is left."""
-    return not error.retry and not isinstance(error, (InvalidSpec, NotAllowedNow, NotPlanned))
+def only_drops(reader: BuildReader, error: BackfillError) -> bool:
+    """Whether only dropping is left of a build with this error: it cannot be read, or its drop has begun."""
+    if error.retry or isinstance(error, InvalidSpec):
+        return False
+    return not isinstance(error, (NotAllowedNow, NotPlanned)) or reader.control.dropping
 
 
 def check_errand(target: str | BuildReader, errand: Errand, signed: Signature) -> None:

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from airflow_backfill.builds.ordering import acknowledged, ordered, unreadable
+from airflow_backfill.builds.ordering import acknowledged, only_drops, ordered
 from airflow_backfill.cli.answer import Answer
 from airflow_backfill.cli.parser import parser
 from airflow_backfill.cli.signing import signature
@@ -144,7 +144,7 @@ def _cancel(options: argparse.Namespace) -> Answer:
     try:
         answer = _order(options)
     except BackfillError as error:
-        if not (options.drop and not options.no_submit and unreadable(error)):
+        if not (options.drop and not options.no_submit and only_drops(reader(options), error)):
             raise
         answer = Answer({"command": "cancel", "number": None}, f"the build cannot be read: {error}")
     if options.no_submit:

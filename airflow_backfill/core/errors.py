@@ -243,7 +243,7 @@ class Discontinuous(BackfillError):
 
 
 class TargetExists(BackfillError):
-    """The target exists and no table backfill made it, or another build owns it."""
+    """The target exists and no table backfill made it, or another build owns it, or a drop of it has not ended."""
 
     code = "TARGET_EXISTS"
 

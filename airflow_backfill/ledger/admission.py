@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.errors import SourceNotDelta, TargetExists
+from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta, TargetExists
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.features import check_readable
 
 OWNER = "airflow_backfill.name"
 """The table property with the name of the build that owns a target."""
+
+
+def check_whole(control: ControlFolder, target: str) -> None:
+    """TargetExists if a drop of the target has begun and has not ended."""
+    if control.dropping:
+        raise TargetExists(
+            f"target: a drop of {target} has begun and has not ended, so files of the old build are gone and others "
+            f"are left; unless it still runs, run 'table-backfill cancel {target} --drop --why REASON' to end it, then "
+            "clear the task",
+            target=target,
+        )
 
 
 def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
@@ -18,6 +30,9 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
         protocol, metadata = log.protocol_and_metadata()
     except SourceNotDelta:
         return None
+    except (HistoryLost, RecordInvalid) as error:
+        by_hand = f"if that is not possible, nothing tells whose table it is: delete the folder {spec.target} yourself"
+        raise type(error)(f"{error.message}; {by_hand}, then clear the task", **error.data) from error
     owner = metadata.configuration.get(OWNER)
     if owner != spec.name:
         whose = f"belongs to build {owner!r}, not to {spec.name!r}" if owner else "was not made by a table backfill"

@@ -34,6 +34,7 @@ SUFFIX = ".backfill"
 EXPLANATIONS = "explanations"
 DEAD_LETTERS = "dead_letters"
 TRIAL = "trial"
+DROPPING = "dropping"
 OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", DEAD_LETTERS, EXPLANATIONS, TRIAL)
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
@@ -276,6 +277,21 @@ class ControlFolder:
         for name in self._store.list(_digests_of(build)):
             with suppress(RecordInvalid):
                 yield self._document(f"{_digests_of(build)}/{name}")
+
+    @property
+    def dropping(self) -> bool:
+        """Whether a drop of the target has begun and has not ended: what is left of the target may be anything."""
+        try:
+            self._store.read(DROPPING, 1)
+        except NotFound:
+            return False
+        return True
+
+    def begin_drop(self) -> None:
+        self._store.put(DROPPING, b"{}")
+
+    def end_drop(self) -> None:
+        self._store.delete(DROPPING)
 
     def _document(self, name: str) -> Any:
         try:

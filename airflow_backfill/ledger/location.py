@@ -21,13 +21,19 @@ class Location:
     path: str
 
     @classmethod
-    def parse(cls, url: str) -> Location:
-        """Split ``url``; InvalidSpec for relative paths, ``..``, invisible characters and credentials."""
-        if url.strip() in ("", "None"):
+    def parse(cls, url: object) -> Location:
+        """Split ``url``; InvalidSpec for relative paths, ``..``, invisible characters and credentials, and for what is
+        no text: a template may give any object.
+        """
+        if str(url).strip() in ("", "None"):
             raise InvalidSpec(
                 f"a location is empty ({url!r}): the template that names it found no value. If it is the result of a "
                 "plan task, that task has none in this run: clear the plan task, then this task. If the build exists, "
                 "the plan task starts no Spark and only returns its result again"
+            )
+        if not isinstance(url, str):
+            raise InvalidSpec(
+                f"a location must be a text, and this one is a {type(url).__name__}: correct the template that names it"
             )
         if url.startswith("/"):
             location = cls("file", "", url)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_backfill.builds.ordering import ordered, unreadable
+from airflow_backfill.builds.ordering import only_drops, ordered
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.phase import Phase
@@ -40,7 +40,7 @@ class CancelOperator(OrderOperator):
             self._drops = self._drops or obey(before.control, reader.commands(before.plan.build)).drop
             ordered(reader, replace(command, drop=self._drops), once=True)
         except BackfillError as error:
-            if not (self._drops and unreadable(error)):
+            if not (self._drops and only_drops(reader, error)):
                 raise
             self.log.warning("the build cannot be read, and is dropped as it is: %s", error)
             return True

@@ -16,6 +16,7 @@ from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.operators.log_rounds import LogRoundsOperator
+from airflow_backfill.telling.shown import show
 from airflow_backfill.triggers.lag import LagTrigger
 from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
@@ -101,7 +102,7 @@ class ConsumeLogOperator(LogRoundsOperator):
             return self.proceed(context)
 
     def _wait(self, context: Context, watch: GateWatch, reasons: tuple[str, ...], progress: Mapping[str, Any]) -> None:
-        context["task_state_store"].set(WAITING, list(reasons))
+        show(context, WAITING, list(reasons))
         self.log.info("the target is fresh; waiting: %s", "; ".join(reasons))
         known = self.warnings(context).tell(progress)
         if self.deferrable:

@@ -47,7 +47,7 @@ class ExplainOperator(OrderOperator):
 def _parts(key: Sequence[str] | str) -> list[str]:
     try:
         found = json.loads(key) if isinstance(key, str) else list(key)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         found = None
     if isinstance(found, list) and found and all(isinstance(part, str) and "=" in part for part in found):
         return found

@@ -13,9 +13,10 @@ from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.round_size import round_options
-from airflow_backfill.ledger.admission import admit_target
+from airflow_backfill.ledger.admission import admit_target, check_whole
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import cancelled
+from airflow_backfill.telling.shown import show
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -143,7 +144,7 @@ class PlanOperator(ApplicationOperator):
         outcome = self.run_application(context)
         for line in described(outcome["report"]):
             self.log.info(line)
-        context["task_state_store"].set(REPORT, outcome["report"])
+        show(context, REPORT, outcome["report"])
         return self.result(self.committed())
 
     def arguments(self) -> list[str]:
@@ -173,6 +174,10 @@ class PlanOperator(ApplicationOperator):
         return me is not None and (outcome is None or outcome["code"] != TargetExists.code)
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:
+        control = self.ledger.control(spec.target)
+        if self.on_existing == "restart" and control.dropping:
+            return None  # the restart ends the drop
+        check_whole(control, spec.target)
         if admit_target(self.ledger.delta_log(spec.target), spec) is None:
             return None
         try:

@@ -119,7 +119,7 @@ class ThrottleOperator(BaseOperator):
 
     def _wanted(self, context: Context) -> Limit:
         said = self.rate if self.signal is None else self.signal(context)
-        why = None if self.why in NONE else self.why
+        why = None if self.why in NONE else str(self.why)
         if isinstance(said, Limit):
             return said if said.why is not None else Limit(*said.rates, said.until, why)
         try:

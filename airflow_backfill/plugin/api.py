@@ -44,7 +44,7 @@ from airflow_backfill.plugin.attention import attention, problems, rank
 from airflow_backfill.plugin.commanding import MAX_BYTES, Order, order_in
 from airflow_backfill.plugin.dropped import DROPPED, or_dropped
 from airflow_backfill.plugin.reading import Readings, builders, not_built, troubled
-from airflow_backfill.plugin.run import run_of
+from airflow_backfill.plugin.run import ended_in, run_of
 from airflow_backfill.plugin.steering import steer, steering_dag
 from airflow_backfill.plugin.tasks import Table, all_tables, named, tables
 from airflow_backfill.plugin.whole import whole
@@ -60,8 +60,21 @@ none: hundreds of builds keep the processor busy as it is, and each thread more 
 MapIndex = Annotated[int, AddressPart(ge=-1, lt=2**31)]
 """As Airflow's database stores it."""
 
+MISADDRESSED = "the address is not one of this page; reload the page"
+
+
+def addressed(request: Request) -> None:
+    """Refuse an address with a NUL character: no name in Airflow has one, and PostgreSQL refuses to look for it."""
+    if any("\0" in part for part in request.path_params.values()):
+        raise InvalidSpec(MISADDRESSED)
+
+
 api = FastAPI(
-    title="Table backfills", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)]
+    title="Table backfills",
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+    dependencies=[Depends(get_user), Depends(addressed)],
 )
 glances, wholes = Readings(or_dropped(glance), GLANCED), Readings(or_dropped(whole), SEEN_WHOLE)
 
@@ -104,14 +117,14 @@ def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[st
     command it.
     """
     table = _table(session, dag_id, key)
-    run = run_of(session, table)
+    run, ended = run_of(session, table), ended_in(session, [table])
     mine = {"may_command": may_command(user, dag_id), "steering": steering_dag(session, user)}
     session.close()
     [found] = wholes.of([table])
     both = {**_known(table), **mine, "run": run, **found}
     if both.get("difference") is not None and not both["may_command"]:
         both["difference"] = {**both["difference"], "keys": None}
-    return {**both, "problems": problems(both, both["tasks"])}
+    return {**both, "problems": problems(both, ended.get((dag_id, table.target), []))}
 
 
 @api.get("/dags/{dag_id}/builds/{key}/explanations/{generation}", dependencies=[COMMANDS])
@@ -198,10 +211,11 @@ def _reader(table: Table) -> BuildReader:
 
 
 def _glanced(session: Session, found: list[Table]) -> list[dict[str, Any]]:
+    ended = ended_in(session, found)
     session.close()
     seen = glances.of(found)
     both = [{**_known(table), **glanced} for table, glanced in zip(found, seen, strict=True)]
-    both = [{**one, "problems": problems(one, one["tasks"])} for one in both]
+    both = [{**one, "problems": problems(one, ended.get((one["dag_id"], one["target"]), []))} for one in both]
     return sorted(({**one, "attention": attention(one)} for one in both), key=rank)
 
 
@@ -227,7 +241,7 @@ def refused(request: Request, error: Exception) -> JSONResponse:
 @api.exception_handler(RequestValidationError)
 def misaddressed(request: Request, error: Exception) -> JSONResponse:
     """A path that names no task instance."""
-    return refused(request, InvalidSpec("the address is not one of this page; reload the page"))
+    return refused(request, InvalidSpec(MISADDRESSED))
 
 
 def _status(error: BackfillError) -> int:

@@ -11,6 +11,7 @@ from airflow_backfill.plugin.dropped import DROPPED
 
 ORDER = ("trouble", "waits", "works", "done")
 _FAILED = ("failed", "upstream_failed")
+_END = {"skipped": "was skipped, and its DAG run failed"}
 _OF = {
     Condition.WORKING: "works",
     Condition.THROTTLED: "works",
@@ -23,12 +24,17 @@ _OF = {
 _DONE = ("finished", "cancelled")
 
 
-def problems(found: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a person should look at, as sentences. The error of the build itself is in ``trouble``. ``tasks``: the
-    instances of the task that worked on it last.
+def problems(found: Mapping[str, Any], ended: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a person should look at, as sentences. The error of the build itself is in ``trouble``. ``ended``: the task
+    instances that failed in the newest run, or were skipped because it did. Those that worked on the build last are its
+    ``tasks``.
     """
-    failed = [task for task in tasks if task["state"] in _FAILED and found.get("phase") != DROPPED]
-    said = [f"task {_name(task)} failed; see its log" for task in failed[:1]]
+    phase = found.get("phase")
+    failed = [
+        *(task for task in found["tasks"] if task["state"] in _FAILED and phase != DROPPED),
+        *(task for task in ended if phase not in (*_DONE, DROPPED)),
+    ]
+    said = [f"task {_name(task)} {_END.get(task['state'], 'failed')}; see its log" for task in failed[:1]]
     lag = found.get("lag")
     if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:
         said.append(warning)

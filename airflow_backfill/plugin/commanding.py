@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_backfill.builds.ordering import check_errand, unreadable
+from airflow_backfill.builds.ordering import check_errand, only_drops
 from airflow_backfill.core.attempts.refusal import check_reason, refusal
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.values.control import Command, Errand, Verb
@@ -57,7 +57,7 @@ class Order:
             refused = refusal(self.what.verb, reader.state())
         except BackfillError as error:
             # What cannot be read can still be dropped.
-            refused = None if self.what.drop and unreadable(error) else error
+            refused = None if self.what.drop and only_drops(reader, error) else error
         if refused is not None:
             raise refused
         return None

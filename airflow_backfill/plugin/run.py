@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
+from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
 from airflow.models.task_state_store import TaskStateStoreModel as Stored
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from airflow_backfill.plugin.tasks import INSTANCE, Table, same_instance
+from airflow_backfill.plugin.orders import ORDERS
+from airflow_backfill.plugin.tasks import INSTANCE, Table, rendered, same_instance
 from airflow_backfill.watching.committed import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
@@ -27,7 +30,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     if last is None:
         return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "asked": []}
     run = (TaskInstance.dag_id == last.dag_id, TaskInstance.run_id == last.run_id)
-    ours = Rendered.rendered_fields["target"].as_string().in_((table.target, f"{table.target}/"))
+    ours = rendered("target").in_((table.target, f"{table.target}/"))
     failed = (
         select(TaskInstance)
         .join(Rendered, same_instance(TaskInstance, Rendered))
@@ -57,6 +60,31 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
             if _place(task.task_id, task.map_index) in mine
         ],
     }
+
+
+def ended_in(session: Session, found: Collection[Table]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The task instances that ended in the newest runs of the DAGs that worked on these tables last, by DAG and target:
+    that failed, or were skipped in a run that failed, as at its ``dagrun_timeout``. Some of them have drawn no attempt,
+    such as a gate whose time is over.
+    """
+    newest = (
+        select(func.max(DagRun.id))
+        .where(DagRun.dag_id.in_({table.dag_id for table in found}))
+        .group_by(DagRun.dag_id)
+        .scalar_subquery()
+    )
+    query = (
+        select(rendered("target"), TaskInstance)
+        .join(Rendered, same_instance(TaskInstance, Rendered))
+        .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
+        .where(DagRun.id.in_(newest), TaskInstance.operator.not_in(ORDERS))
+        .where(or_(TaskInstance.state == "failed", and_(TaskInstance.state == "skipped", DagRun.state == "failed")))
+        .order_by(TaskInstance.state, TaskInstance.task_id, TaskInstance.map_index)
+    )
+    ended: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for target, task in session.execute(query):
+        ended.setdefault((task.dag_id, (target or "").rstrip("/")), []).append(_instance(task))
+    return ended
 
 
 def _instance(task: TaskInstance) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
 from airflow.models.task_state_store import TaskStateStoreModel as Stored
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import and_, select
+from sqlalchemy import ColumnElement, Text, and_, case, cast, func, select
 from sqlalchemy.orm import Session
 
 from airflow_backfill.core.values.attempt import Attempt
@@ -140,18 +140,15 @@ def _declared(definitions: Mapping[str, Declared], targets: Collection[str] | No
 
 def named(session: Session, **instance: Any) -> set[str]:
     """The targets in the rendered fields of these task instances, whether they build them, wait for them or neither."""
-    query = select(Rendered.rendered_fields["target"].as_string()).where(
-        *(getattr(Rendered, name) == value for name, value in instance.items())
-    )
+    query = select(rendered("target")).where(*(getattr(Rendered, name) == value for name, value in instance.items()))
     return {_same(target) for target in session.scalars(query) if target}
 
 
 def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str | None, Task]]:
-    fields = Rendered.rendered_fields
     query = (
         select(
-            fields["target"].as_string(),
-            fields["ledger_conn_id"].as_string(),
+            rendered("target"),
+            rendered("ledger_conn_id"),
             *(getattr(Stored, name) for name in INSTANCE),
             TaskInstance.state,
             TaskInstance.try_number,
@@ -167,6 +164,15 @@ def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str |
         if target:
             task = Task(dag_id, run_id, task_id, map_index, state, tries, at, _attempt(value))
             yield _same(target), connection or None, task
+
+
+def rendered(name: str) -> ColumnElement[str]:
+    """A rendered field of a task instance. Null if any of its fields has a NUL character: PostgreSQL then reads none of
+    them, and ends the whole query, that is, the page of everybody.
+    """
+    fields = Rendered.rendered_fields
+    text = func.replace(cast(fields, Text), r"\\u0000", "")  # a backslash before these letters
+    return case((func.replace(text, r"\u0000", "") != text, None), else_=fields[name].as_string())
 
 
 def same_instance(one: Any, other: Any) -> Any:

@@ -17,6 +17,7 @@ from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
+from airflow_backfill.telling.shown import show
 from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
 from airflow_backfill.watching.patience import PATIENCE_POLLS, Patience
@@ -124,7 +125,7 @@ class BuildSensor(BaseSensorOperator):
             return PokeReturnValue(True, found)
         if found.reasons != self._told:
             self.log.info("waiting: %s", "; ".join(found.reasons))
-            context["task_state_store"].set(WAITING, list(found.reasons))
+            show(context, WAITING, list(found.reasons))
             self._told = found.reasons
         return PokeReturnValue(False)
 

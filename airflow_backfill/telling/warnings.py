@@ -7,8 +7,10 @@ the coded error as ``failure`` in the context (``airflow_backfill.failure``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from copy import copy
 from datetime import timedelta
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from airflow_backfill.core.reports.health import Condition
@@ -25,6 +27,8 @@ Callbacks: TypeAlias = "Callback | Sequence[Callback] | None"
 WARNED = "warned"
 """The key in ``task_state_store`` of the kinds of warnings, and when each was told: milliseconds since 1970."""
 AGAIN_MS = 24 * 3_600_000
+CALLBACK_SECONDS = 60.0
+"""How long a task waits for a callback. One that hangs ends with the task's process."""
 
 
 def warnings(progress: Mapping[str, Any], warn_lag: float | None) -> dict[str, str]:
@@ -58,7 +62,7 @@ class Warnings:
     """Tells the warnings in the progress of a build to the log and to callbacks.
 
     A callback gets the task's context with ``warning``: ``kind``, ``message``, ``name`` and ``target``. One that raises
-    is logged, and does not disturb the task.
+    or hangs is logged, and does not disturb the task.
 
     :param warn_lag: how long the oldest pending epoch may be pending; None for ever.
     """
@@ -89,8 +93,19 @@ class Warnings:
 
     def _call(self, warning: dict[str, Any]) -> None:
         for callback in self._callbacks:
-            try:
-                # A notifier renders its texts in place: a copy, so that the next warning gets its own.
-                copy(callback)(cast("Context", {**self._context, "warning": warning}))
-            except Exception:
-                self._log.exception("a callback of a warning failed: %s", callback)
+            thread = Thread(target=copy_context().run, args=(self._try, callback, warning), daemon=True)
+            thread.start()
+            thread.join(CALLBACK_SECONDS)
+            if thread.is_alive():
+                self._log.warning(
+                    "a callback of a warning has not ended within %g s, and the task goes on: %s",
+                    CALLBACK_SECONDS,
+                    callback,
+                )
+
+    def _try(self, callback: Callback, warning: dict[str, Any]) -> None:
+        try:
+            # A notifier renders its texts in place: a copy, so that the next warning gets its own.
+            copy(callback)(cast("Context", {**self._context, "warning": warning}))
+        except Exception:
+            self._log.exception("a callback of a warning failed: %s", callback)

@@ -95,7 +95,7 @@ def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attem
     if application == "recover":
         return summarize(drive(recover(me, options.epoch), shell.answer))
     if application == "cancel" and options.drop:
-        result = ended(lambda: work_through(application, options, shell, reach))
+        result = ended(shell.reader.control, lambda: work_through(application, options, shell, reach))
         _drop(shell)
         return {**result, "dropped": [shell.target]}
     return summarize(work_through(application, options, shell, reach))
@@ -175,6 +175,7 @@ def _drop(shell: Shell) -> None:
         if not location.local:
             raise InvalidSpec(f"target: without Spark only folders are removed, and {folder} is none", field="target")
         shutil.rmtree(location.path, ignore_errors=True)
+    shell.reader.control.end_drop()
 
 
 class Shell:

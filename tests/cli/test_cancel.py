@@ -144,3 +144,11 @@ def test_a_finished_build_is_not_cancelled_and_nothing_is_started(
     error = said(capsys, 1, "cancel", build.location, "--spark-submit", submit)
     assert (error["code"], error["data"]) == ("NOT_ALLOWED_NOW", {"phase": "finished"})
     assert not received.exists()
+
+
+def test_a_drop_that_was_stopped_is_ended_in_any_phase(tmp_path: Path, submit: str, capsys: Captured) -> None:
+    build = JsonBuild(tmp_path / "other")
+    build.finished()
+    build.reader.control.begin_drop()
+    found = said(capsys, 0, "cancel", build.location, *DROP, "--spark-submit", submit)
+    assert found["dropped"] == [build.location]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,9 +72,16 @@ def test_what_is_no_clean_location_is_refused(url: str) -> None:
         Location.parse(url)
 
 
-@pytest.mark.parametrize("url", ["", "  ", "None"])
-def test_what_a_template_gives_for_no_value_says_which_task_to_clear(url: str) -> None:
+@pytest.mark.parametrize("url", ["", "  ", "None", None], ids=repr)
+def test_what_a_template_gives_for_no_value_says_which_task_to_clear(url: str | None) -> None:
     with pytest.raises(InvalidSpec, match=r"a location is empty.*clear the plan"):
+        Location.parse(url)
+
+
+@pytest.mark.parametrize("url", [5, True, ["/data/t"], {"/data/t": 1}, b"/data/t", Path("/data/t")])
+def test_what_is_no_text_is_refused(url: object) -> None:
+    """With ``render_template_as_native_obj`` a template may give any object."""
+    with pytest.raises(InvalidSpec, match=f"must be a text.*{type(url).__name__}"):
         Location.parse(url)
 
 

@@ -11,6 +11,7 @@ from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError, error_in, kinds
 from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.failure import FAILURE, decided
+from tests.airflow.task import Store
 
 KINDS = sorted(kinds(), key=lambda kind: kind.code)
 
@@ -23,6 +24,17 @@ def test_every_code_fails_for_good_or_is_tried_again(kind, context, caplog):
     assert str(raised.value) == f"[{kind.code}] what happened"
     assert context["task_state_store"][FAILURE]["data"] == {"number": 1}
     assert WAYS_OUT[kind.code] in caplog.text
+
+
+def test_a_state_store_that_fails_hides_no_error(context):
+    class Down(Store):
+        def set(self, key, value, *, retention=None):
+            raise ConnectionError("the state store does not answer")
+
+    context["task_state_store"] = Down()
+    with pytest.raises(AirflowFailException, match="TARGET_DIVERGED"), decided(context):
+        raise errors.TargetDiverged("somebody has written")
+    assert context[FAILURE]["code"] == "TARGET_DIVERGED"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)

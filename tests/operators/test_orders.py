@@ -169,7 +169,10 @@ def test_an_explanation_lies_beside_the_target_and_the_task_returns_no_value_of_
     assert control.explanation(found["explanation"] - 1) is None
 
 
-@pytest.mark.parametrize("wrong", [{"key": ""}, {"key": "id=42"}, {"key": "[]"}, {"key": ["id"]}, {"since": "-1"}])
+NO_KEYS = ("", "id=42", "[]", ["id"], 5)
+
+
+@pytest.mark.parametrize("wrong", [*({"key": key} for key in NO_KEYS), {"since": "-1"}])
 def test_what_is_no_key_and_no_epoch_is_not_explained(context, source, target, wrong):
     built(source, target, "plan")
     with pytest.raises(AirflowFailException, match=next(iter(wrong))):

@@ -124,6 +124,27 @@ def test_an_existing_build_fails_if_that_was_asked_for(context, source, target):
         plan(source, target, on_existing="fail").execute(context)
 
 
+def test_a_restart_over_a_log_that_cannot_be_read_says_what_to_do_by_hand(context, source, target):
+    """Whose table it is stands in the lost commits, so nothing may drop it."""
+    built(source, target, "plan", "snapshot")
+    (target / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(AirflowFailException, match=f"HISTORY_LOST.*delete the folder {target} yourself"):
+        plan(source, target, on_existing="restart").execute(context)
+    shutil.rmtree(target)
+    with pytest.raises(AirflowException, match="Spark was started"):
+        plan(source, target, on_existing="restart").execute(context)
+
+
+def test_what_a_stopped_drop_has_left_is_no_build(context, source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    ControlFolder.beside(str(target)).begin_drop()
+    next((target / "_delta_log").glob("*3.json")).unlink()
+    with pytest.raises(AirflowFailException, match=r"TARGET_EXISTS.*has begun and has not ended"):
+        plan(source, target).execute(context)
+    with pytest.raises(AirflowException, match="Spark was started"):
+        plan(source, target, on_existing="restart").execute(context)
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_retry_goes_on_with_the_build_that_it_began(context, source, target, killed):
     """The worker was killed after its plan was committed, or after all of it."""

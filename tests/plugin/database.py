@@ -111,6 +111,12 @@ def forgotten(dag_id: str) -> None:
             session.execute(delete(model).where(model.dag_id == dag_id))
 
 
+def ended(dag_id: str, state: str) -> None:
+    """The run of a DAG is over."""
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(_state=state))
+
+
 def stale(dag_id: str) -> None:
     """A DAG that Airflow does not find any more."""
     with create_session() as session:

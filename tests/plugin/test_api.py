@@ -259,6 +259,9 @@ def test_a_tab_shows_the_build_of_its_task_and_nothing_for_others(client: Client
     for odd in ("x", "-2", str(2**31), str(10**30)):
         answer = client("viewer").get(f"{RUN_PATH}/tasks/plain/{odd}/builds")
         assert (answer.status_code, answer.json()["code"]) == (422, "SPEC_INVALID")
+    for odd in ("dags/%00/runs/r/builds", "dags/orders_dag/runs/%00/builds", f"{RUN_PATH}/tasks/%00/-1/builds"):
+        answer = client("all").get(odd)
+        assert (answer.status_code, answer.json()["code"]) == (422, "SPEC_INVALID"), "PostgreSQL would end the query"
 
 
 def test_a_build_has_what_its_page_draws(client: Client, target: str) -> None:

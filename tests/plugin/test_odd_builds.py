@@ -62,6 +62,15 @@ def test_a_state_store_elsewhere_hides_no_build(client: Client, target: str) -> 
     assert overview(client, "other")["trouble"]["code"] == "NOT_PLANNED", "no attempt of it lies beside the target"
 
 
+def test_a_nul_in_what_a_task_has_rendered_is_not_read(client: Client, target: str) -> None:
+    """PostgreSQL would end the query, and with it the page of everybody."""
+    database.ran("orders_dag", "orders.gate", target=target, ledger_conn_id="a\0b", attempt="{}")
+    assert [task["task_id"] for task in overview(client)["tasks"]] == ["orders.snapshot"]
+    database.emptied()
+    database.ran("orders_dag", "orders.gate", target=target, ledger_conn_id="a\\u0000b", attempt="{}")
+    assert overview(client)["tasks"], "a backslash and these letters are none"
+
+
 def test_each_explanation_stays_reachable(client: Client, target: str) -> None:
     control = ControlFolder.beside(target)
     first = control.draw_attempt({"task": "explain", "dag_id": "steer", "by": "ed", "why": "ticket 4711"}, floor=0)
@@ -176,6 +185,32 @@ def test_a_mapped_task_has_its_own_tab_and_is_cleared_alone(client: Client, targ
         assert one["problems"] == ["task orders.lanes [3] failed; see its log"], "although a later lane did not"
     tab = client("viewer").get(f"dags/orders_dag/runs/{RUN}/tasks/orders.lanes/3/builds").json()
     assert [build["name"] for build in tab["builds"]] == ["orders"]
+
+
+def test_a_gate_that_has_failed_needs_attention(client: Client, target: str) -> None:
+    """It draws no attempt, and the task that worked last has succeeded."""
+    of_run = {"target": f"{target}/", "state": "failed", "operator": "GateSensor"}
+    worked("orders_dag", "orders.snapshot", target, run_id="run 1", state="success")
+    database.ran("orders_dag", "orders.gate", run_id="run 1", **of_run)
+    for one in (overview(client), page(client)):
+        assert one["problems"] == ["task orders.gate failed; see its log"]
+    assert overview(client)["attention"] == "trouble"
+    database.ran("orders_dag", "orders.gate", run_id="run 2", **{**of_run, "state": "deferred"})
+    assert overview(client)["problems"] == [], "another run waits at the gate"
+
+
+def test_a_run_that_was_ended_at_its_timeout_needs_attention(client: Client, target: str) -> None:
+    """Airflow skips its tasks, and nobody goes on."""
+    database.ran("orders_dag", "orders.gate", target=target, state="skipped", operator="GateSensor")
+    assert overview(client)["problems"] == [], "the run goes on"
+    database.ended("orders_dag", "failed")
+    assert overview(client)["problems"] == ["task orders.gate was skipped, and its DAG run failed; see its log"]
+
+
+def test_a_gate_that_failed_of_a_build_that_is_finished_needs_nobody(client: Client, target: str, source: Path) -> None:
+    database.ran("orders_dag", "orders.gate", target=target, state="failed", operator="GateSensor")
+    built(source, Path(target), "consume_log", "catch_up", "verify", "finish")
+    assert (overview(client)["problems"], overview(client)["attention"]) == ([], "done")
 
 
 def test_each_table_of_a_mapped_group_has_its_own_gate_and_approval(

@@ -241,6 +241,17 @@ def test_a_row_is_explained_to_those_who_may_command(airflow: AirflowProcess) ->
         page.get_by_text(f"id=42 in {airflow.place}/marts/orders").wait_for()
         page.get_by_text("no row is read without Spark").wait_for()
 
+        page.get_by_role("button", name=re.compile("Answer of attempt")).click()
+        held: list[Any] = []
+        page.route("**/explanations/*", lambda route: held.append(route))
+        page.get_by_role("button", name=re.compile("Answer of attempt")).click()
+        page.get_by_text("Loading …").wait_for()
+        page.get_by_role("button", name=re.compile("Answer of attempt")).click()
+        with page.expect_response("**/explanations/*"):
+            held[0].continue_()
+        page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        assert page.get_by_text("no row is read without Spark").count() == 0, "closed before it came"
+
         page = opened("vera", path)
         page.get_by_role("heading", name="Attempts", exact=True).wait_for()
         assert page.get_by_text("Why a row is as it is").count() == 0

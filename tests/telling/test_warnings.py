@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from datetime import timedelta
 
 import pytest
@@ -86,6 +87,15 @@ def test_a_callback_that_fails_hides_nothing_from_the_next(warnings, told, caplo
     warnings([broken, told.append]).tell(progress(LATE))
     assert len(told) == 1
     assert "no such channel" in caplog.text
+
+
+def test_a_callback_that_hangs_holds_nobody_up(warnings, told, caplog, monkeypatch):
+    monkeypatch.setattr("airflow_backfill.telling.warnings.CALLBACK_SECONDS", 0.05)
+    answer = threading.Event()
+    warnings([lambda context: answer.wait(20), told.append]).tell(progress(LATE))
+    assert len(told) == 1 and not answer.is_set()
+    assert "has not ended within 0.05 s" in caplog.text
+    answer.set()
 
 
 class Mail(BaseNotifier):

@@ -145,7 +145,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         f"then plan again with on_existing='restart'. {_KEEP}"
     ),
     "EPOCH_DISCONTINUOUS": f"Plan again with on_existing='restart': an epoch is missing between the two. {_KEEP}",
-    "TARGET_EXISTS": "Name another target, or move the existing table away; then plan.",
+    "TARGET_EXISTS": "Name another target, or move the existing table away; then plan. If a drop has begun: end it.",
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
         f"{_RESTORE} before the foreign commit (the message names it). If its files are gone: plan again with "

@@ -276,10 +276,13 @@ const Answers = ({ found, where }) => {
   const known = [...new Set([...Object.keys(asked).map(Number), ...stored])].sort((a, b) => b - a);
   if (!found.may_command || known.length === 0) return null;
   const show = async (generation) => {
+    // A late answer opens nothing that was closed meanwhile, and replaces no other one.
+    const answered = (found) => setShown((now) => (now?.generation === generation ? { generation, ...found } : now));
+    setShown({ generation, text: "Loading …" });
     try {
-      setShown({ generation, ...(await get(`${where}/${path("explanations", generation)}`)) });
+      answered(await get(`${where}/${path("explanations", generation)}`));
     } catch (error) {
-      setShown({ generation, text: errorOf(error) });
+      answered({ text: errorOf(error) });
     }
   };
   return h(

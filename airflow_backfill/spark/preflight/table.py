@@ -21,6 +21,7 @@ from airflow_backfill.spark.digest.canonical import check_canonical
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.settings import assert_safe, size_session
+from airflow_backfill.spark.session.temporary_settings import settings_for
 from airflow_backfill.spark.source.changes import sample_of
 from airflow_backfill.spark.source.key_groups import GROUP_BYTES, MANY_KEYS, KeyGroups
 from airflow_backfill.spark.source.key_order import KeyOrder
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 SAMPLE = 5
 RECENT_EPOCHS = 200
 """Epochs of the source to read for its change rate, and for whether it only adds rows."""
+
+
+FROM_FILES = {"spark.databricks.delta.optimizeMetadataQuery.enabled": "false"}
+"""Otherwise Delta counts a column without nulls by the log alone."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,8 @@ def inspect_source(
         if spec.key:
             check_keys(found, rows)
         else:
-            rows.agg(F.count(F.col(quoted(schema.fieldNames()[0])))).collect()
+            with settings_for(spark, FROM_FILES):
+                rows.agg(F.count(F.col(quoted(schema.fieldNames()[0])))).collect()
     return found
 
 

@@ -13,7 +13,8 @@ from airflow_backfill.core.errors import InvalidExpression, InvalidSpec, TargetR
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.target_table.null_partitions import BECOME_NULL, or_null
 from airflow_backfill.core.values.commit import TableMetadata
-from airflow_backfill.ledger.admission import admit_target
+from airflow_backfill.ledger.admission import admit_target, check_whole
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta_internals import DeltaVersion
@@ -33,6 +34,7 @@ _FILLED = (_GENERATED, _IDENTITY, "CURRENT_DEFAULT")
 
 def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
     """The target's metadata if it belongs to this build; None if the location is empty; TargetExists otherwise."""
+    check_whole(ControlFolder.beside(spec.target, spark), spec.target)
     metadata = admit_target(DeltaLog(open_store(spec.target, spark=spark)), spec)
     if metadata is None:
         check_free(spark, spec.target)

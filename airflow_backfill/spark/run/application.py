@@ -264,14 +264,18 @@ def work(
         if application == "recover":
             return summarize(shell.run(recover(me, options.epoch)))
         if application == "cancel" and options.drop:
-            result = ended(lambda: work_through(application, options, shell, reaching))
+            result = ended(shell.reader.control, lambda: work_through(application, options, shell, reaching))
             drop_target(spark, options.target)
             return {**result, "dropped": [options.target]}
         return summarize(work_through(application, options, shell, reaching))
 
 
-def ended(cancel: Callable[[], BuildState]) -> dict[str, Any]:
-    """The summary of the cancelled build; if it cannot be read, why: it may be dropped all the same."""
+def ended(control: ControlFolder, cancel: Callable[[], BuildState]) -> dict[str, Any]:
+    """The summary of the cancelled build; if it cannot be read, why: it may be dropped all the same. Nothing if its
+    drop has begun.
+    """
+    if control.dropping:
+        return {}
     try:
         return summarize(cancel())
     except BackfillError as error:

@@ -183,7 +183,8 @@ class Planner:
         """Remove the existing build, even if its records are damaged, provided that Delta creates another such target.
         Running attempts are fenced first, if the log allows it.
         """
-        if inspect_target(self._spark, self._spec) is None:
+        dropping = self._shell.reader.control.dropping
+        if not dropping and inspect_target(self._spark, self._spec) is None:
             return
         trial = f"{location_beside(self._spec.target)}/{TRIAL}/{self._me.name}"
         try:
@@ -191,6 +192,11 @@ class Planner:
             admit_target(DeltaLog(open_store(trial, spark=self._spark)), self._spec)
         finally:
             remove(self._spark, trial)
+        if dropping or self._ended():
+            drop_target(self._spark, self._spec.target)
+
+    def _ended(self) -> bool:
+        """Fence the running attempts of the existing build, if the log allows it. False if there is no build."""
         try:
             try:
                 self._shell.run(run(CancelGoal(), self._me))
@@ -198,12 +204,12 @@ class Planner:
                 # The build is finished; an upstream task may be running.
                 self._shell.run(run(TakeOverGoal(), self._me))
         except NotPlanned:
-            return
+            return False
         except BackfillError as error:
             if error.retry or isinstance(error, Fenced):
                 raise
             log.warning("the build cannot be cancelled first; it is dropped anyway: %s", error)
-        drop_target(self._spark, self._spec.target)
+        return True
 
     def _existing(self) -> BuildState | None:
         """The build that the target holds; InvalidSpec or TargetExists if it holds none, and this one cannot be planned

@@ -36,6 +36,8 @@ _CONFLICTS = frozenset(
 """Why Delta refuses a commit although the work itself is right: another commit came first."""
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FAILED_READ_FILE.DBR_FILE_NOT_EXIST")
 _CLEANED_UP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
+_NO_COMMIT = "Could not find any delta files for version"
+"""What Delta says of a log of which only a checkpoint is left."""
 _DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException")
 _HELD_ROWS_GONE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
@@ -144,7 +146,7 @@ def history_lost(error: BaseException) -> HistoryLost | None:
                 "again with on_existing='restart'",
                 version=gone,
             )
-        if trouble.condition in _CLEANED_UP:
+        if trouble.condition in _CLEANED_UP or _NO_COMMIT in trouble.text:
             return HistoryLost(
                 f"a table's log was cleaned up further than the version that the build needs ({trouble.said}); restore "
                 "it (from a copy, or the store's versions) and clear the task, or plan again with "

@@ -28,6 +28,7 @@ from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.session.temporary_settings import settings_for
 from airflow_backfill.spark.target_table import apply
+from tests.spark.history import Source
 from tests.spark.run.lottery import given
 
 pytestmark = pytest.mark.spark
@@ -127,6 +128,15 @@ def test_a_source_that_was_vacuumed_too_early_is_refused_by_the_file(plans: Plan
     before = _fingerprint(tmp_path)
     plans.refused("HISTORY_LOST", gone.name)
     assert _fingerprint(tmp_path) == before
+
+
+def test_without_a_key_a_missing_file_is_found_though_no_row_may_lack_the_first_column(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    gone = next(Path(source.path).glob("*.parquet"))
+    gone.unlink()
+    Plans(spark, source.path, tmp_path / "target").refused("HISTORY_LOST", gone.name, key=None, strategy="chain")
+    assert not (tmp_path / "target").exists()
 
 
 def test_keys_that_are_null_are_counted_and_shown(plans: Plans, spark: SparkSession) -> None:

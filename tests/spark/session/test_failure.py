@@ -157,6 +157,15 @@ def test_a_version_that_the_log_does_not_reach_any_more_is_history_lost(source: 
     assert (error.code, error.retry) == ("HISTORY_LOST", False) and "cleaned up further" in error.message
 
 
+def test_a_log_of_which_only_a_checkpoint_is_left_is_history_lost(source: Source) -> None:
+    epoch = source.head
+    clean_up_log(source.spark, source.path)
+    for commit in Path(source.path, "_delta_log").glob("*.json"):
+        commit.unlink()
+    error = coded(raised(lambda: source.at(epoch)))
+    assert (error.code, error.retry) == ("HISTORY_LOST", False) and "cleaned up further" in error.message
+
+
 def test_what_is_not_known_is_tried_again_under_the_innermost_name(spark: SparkSession, tmp_path: Path) -> None:
     spark.udf.register("trouble", _trouble)
     rows = spark.range(3).selectExpr("trouble(id) AS x").write.format("delta")

@@ -1,0 +1,68 @@
+"""A drop that was stopped, by a kill or a store that fails, leaves a part of a table: nothing takes it for a build, and
+the next drop ends it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_backfill.core.errors import NotPlanned, SourceUnavailable, TargetExists
+from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.run.application import work
+from airflow_backfill.spark.run.phases import parser
+from airflow_backfill.spark.run.planner import OnExisting
+from airflow_backfill.spark.session import removal
+from tests.spark.build import Build
+from tests.spark.history import Source
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["files", "a commit", "the log"])
+def build(request: pytest.FixtureRequest, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """A build with rows whose drop was stopped when these parts of the target were gone."""
+    made = Build(source, tmp_path / "target")
+    made.read()
+    gone = {"files": "*.parquet", "a commit": "_delta_log/*2.json", "the log": "_delta_log/*.json"}[request.param]
+
+    def stopped(spark: SparkSession, location: str) -> None:
+        for file in Path(location).glob(gone):
+            file.unlink()
+        raise SourceUnavailable("stopped")
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(removal, "remove", stopped)
+        with pytest.raises(SourceUnavailable):
+            cancelled(made)
+    return made
+
+
+def cancelled(build: Build) -> dict[str, Any]:
+    options = parser("cancel").parse_args(["--target", build.target, "--drop"])
+    return work("cancel", options, build.spark, build.attempt())
+
+
+def test_it_is_no_target_until_it_is_dropped_again(build: Build) -> None:
+    with pytest.raises(TargetExists, match=f"run 'table-backfill cancel {build.target} --drop --why REASON'"):
+        build.plan()
+    assert cancelled(build) == {"dropped": [build.target]}
+    assert not Path(build.target).exists()
+    assert build.plan().totals.snapshot_rows == 0
+
+
+@pytest.mark.parametrize("build", ["the log"], indirect=True)
+def test_a_restart_ends_it(build: Build) -> None:
+    assert build.plan(OnExisting.RESTART).totals.snapshot_rows == 0
+    build.snapshot()
+    build.assert_equal_at(build.source.head)
+
+
+def test_another_table_in_its_place_stays(source: Source) -> None:
+    ControlFolder.beside(source.path).begin_drop()
+    with pytest.raises(NotPlanned, match="was not created by a table backfill, so it is not removed"):
+        removal.drop_target(source.spark, source.path)
+    assert Path(source.path, "_delta_log").is_dir()
