@@ -12,7 +12,7 @@ from airflow_backfill.builds.history import History
 from airflow_backfill.builds.look import RESTS, commands_of
 from airflow_backfill.builds.status import planning
 from airflow_backfill.builds.waiting import waits_for
-from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import BackfillError, NotPlanned
 from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.clocks import doubts
 from airflow_backfill.core.reports.health import health
@@ -40,7 +40,7 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     reader = BuildReader(target, options=options)
     try:
         state = reader.state()
-    except (NotPlanned, SourceNotDelta) as missing:
+    except NotPlanned as missing:
         return planning(reader, now, missing)
     commands, unread = commands_of(reader, state)
     control = obey(state.control, commands).at(now)

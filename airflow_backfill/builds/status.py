@@ -10,7 +10,7 @@ from airflow_backfill.builds.commands import logged
 from airflow_backfill.builds.history import COMMITS
 from airflow_backfill.builds.look import ATTEMPTS, RESTS, Look
 from airflow_backfill.builds.waiting import stopping, waits_for
-from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import BackfillError, NotPlanned
 from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.clocks import doubts
 from airflow_backfill.core.reports.difference import difference, named
@@ -33,13 +33,12 @@ def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, An
     ``commits`` commits, and the last commands and attempts, as plain JSON.
 
     While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
-    ``health``, ``waits_for``, ``clocks``, ``attempts`` and ``seen`` are there. NotPlanned or SourceNotDelta if nothing
-    is planned.
+    ``health``, ``waits_for``, ``clocks``, ``attempts`` and ``seen`` are there. NotPlanned if nothing is planned.
     """
     reader, now = BuildReader.of(target), now_ms()
     try:
         return shown(Look.at(reader, now, commits))
-    except (NotPlanned, SourceNotDelta) as missing:
+    except NotPlanned as missing:
         return planning(reader, now, missing)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_backfill.builds.status import status
 from airflow_backfill.cli.answer import Answer
-from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta, SourceUnavailable
+from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceUnavailable
 from airflow_backfill.core.reports.health import in_words
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import LOG
@@ -99,7 +99,7 @@ def _line(target: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
 
 def _failed(target: str, error: BackfillError) -> dict[str, Any]:
     unreachable = "unreachable" if error.retry else "unreadable"
-    state = "not planned" if isinstance(error, (NotPlanned, SourceNotDelta)) else unreachable
+    state = "not planned" if isinstance(error, NotPlanned) else unreachable
     nothing = dict.fromkeys((*FIGURES, "pending"))
     return {"target": target, "state": state, **nothing, "waits_for": [], "error": error.to_json()}
 

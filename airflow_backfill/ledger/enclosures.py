@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.errors import NotPlanned, RecordInvalid
 from airflow_backfill.core.model.record import MAX_BYTES
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.ledger import actions
 from airflow_backfill.ledger.actions import Malformed
 from airflow_backfill.ledger.delta_log import DeltaLog
+from airflow_backfill.ledger.log_listing import LogListing
 from airflow_backfill.ledger.store import NotFound, Store
 
 FOLDER = "records"
@@ -69,7 +70,8 @@ class Enclosures:
 
 
 class TargetLog(DeltaLog):
-    """The log of a target: its commits contain their records, and not the totals of their files.
+    """The log of a target: its commits contain their records, and not the totals of their files. ``NotPlanned`` if
+    there is no table.
 
     A record says what its commit did, and any other commit that changes rows ends the build, so nobody needs these
     totals; a MERGE that touches a million files would be most of a gigabyte to read.
@@ -78,6 +80,14 @@ class TargetLog(DeltaLog):
     def __init__(self, store: Store, enclosures: Enclosures) -> None:
         super().__init__(store)
         self._enclosures = enclosures
+
+    def _head(self, listing: LogListing) -> int:
+        if listing.head is None:
+            raise NotPlanned(
+                f"target: {self._store.url} is no Delta table, so no build is there: none was planned, or its target "
+                "was dropped or deleted"
+            )
+        return super()._head(listing)
 
     def read(self, version: int) -> Commit:
         return self._enclosures.opened(self._commit(version, counted=False))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow_backfill.core.attempts.settle_plan import plan_in
-from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid, SourceNotDelta
+from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
@@ -142,7 +142,7 @@ class BuildReader:
     def _highest_generation(self) -> int:
         try:
             _, metadata = self.log.protocol_and_metadata()
-        except SourceNotDelta:
+        except NotPlanned:
             return 0
         except (HistoryLost, RecordInvalid):
             pass  # the records may be readable all the same

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.builds.attempts import attempt
 from airflow_backfill.builds.waiting import stopping
-from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import NotPlanned
 from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.reports.health import Condition, health, in_words
 from airflow_backfill.core.reports.progress import Sample, Speed
@@ -82,7 +82,7 @@ class Reporter:
             state = self._reader.told()
             self._watcher = self._watcher or self._hook.watcher(state.plan)
             self._tell(self.progress(state, self._watcher.glance(state.reached), now_ms()))
-        except (NotPlanned, SourceNotDelta):
+        except NotPlanned:
             pass  # nothing is planned yet
         except Exception:
             self._log.warning("progress could not be reported", exc_info=True)

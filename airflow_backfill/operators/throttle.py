@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.attempts.refusal import refusal
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned
 from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.limit import Limit
@@ -89,7 +89,7 @@ class ThrottleOperator(BaseOperator):
         reader, now = LedgerHook(self.ledger_conn_id).reader(self.target), now_ms()
         try:
             state = reader.state()
-        except (NotPlanned, SourceNotDelta) as missing:
+        except NotPlanned as missing:
             return "nothing", missing.message
         refused = refusal(Verb.THROTTLE, state)
         if refused is not None:

@@ -29,7 +29,6 @@ from airflow_backfill.core.errors import (
     InvalidSpec,
     NotAllowedNow,
     NotPlanned,
-    SourceNotDelta,
 )
 from airflow_backfill.core.reports import explained_topic
 from airflow_backfill.core.reports.explained import as_text
@@ -222,7 +221,7 @@ def _glanced(session: Session, found: list[Table]) -> list[dict[str, Any]]:
 def _nothing_there(found: dict[str, Any]) -> bool:
     """Whether a DAG only names a table: it has not built it yet, or a cancel has dropped it."""
     code = (found.get("trouble") or {}).get("code")
-    return found.get("phase") == DROPPED or code in (NotPlanned.code, SourceNotDelta.code)
+    return found.get("phase") == DROPPED or code == NotPlanned.code
 
 
 def _known(table: Table) -> dict[str, Any]:
@@ -246,7 +245,7 @@ def misaddressed(request: Request, error: Exception) -> JSONResponse:
 
 def _status(error: BackfillError) -> int:
     match error:
-        case NotPlanned() | SourceNotDelta():
+        case NotPlanned():
             return 404
         case NotAllowedNow():
             return 409

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.look import ATTEMPTS
-from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import NotPlanned
 from airflow_backfill.core.reports.health import Condition, Health
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Verb
@@ -27,7 +27,7 @@ def or_dropped(look: _Look) -> _Look:
     def looked(target: str, options: StoreOptions) -> dict[str, Any]:
         try:
             return look(target, options)
-        except (NotPlanned, SourceNotDelta):
+        except NotPlanned:
             found = dropped(target, options, now_ms())
             if found is None:
                 raise

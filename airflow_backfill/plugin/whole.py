@@ -14,7 +14,7 @@ from airflow_backfill.builds.look import Look
 from airflow_backfill.builds.phase_times import phase_times
 from airflow_backfill.builds.status import planning, shown
 from airflow_backfill.core.attempts.refusal import refusal
-from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import NotPlanned
 from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.state import BuildState
@@ -40,7 +40,7 @@ def whole(target: str, options: StoreOptions = None) -> dict[str, Any]:
     reader, now = BuildReader(target, options=options), now_ms()
     try:
         look = Look.at(reader, now, COMMITS)
-    except (NotPlanned, SourceNotDelta) as missing:
+    except NotPlanned as missing:
         return planning(reader, now, missing)
     state = look.state
     with ThreadPoolExecutor(1) as pool:

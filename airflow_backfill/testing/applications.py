@@ -22,7 +22,7 @@ from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
 from airflow_backfill.core.delta.epochs import has_feed
-from airflow_backfill.core.errors import InvalidSpec, NotPlanned, SourceNotDelta, TargetExists
+from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
 from airflow_backfill.core.model.registry import AUTO
@@ -120,7 +120,7 @@ def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str
         if options.on_existing == "restart":
             _drop(shell)
         existing = shell.reader.state()
-    except (NotPlanned, SourceNotDelta):
+    except NotPlanned:
         plan = drive(settle(_draft(spec, options.lanes, shell), now_ms(), spec), shell.answer)
         work = Work(len(FILES), len(FILES), plan.splits.bytes, plan.splits.rows, size(options), Speeds.usual(1))
         advice = Advice(plan.spec.strategy, "nothing else was looked at")

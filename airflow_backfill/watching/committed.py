@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_backfill.core.errors import NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import NotPlanned
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.watching.watched_build import WatchedBuild
@@ -12,7 +12,7 @@ def committed(build: WatchedBuild) -> BuildState | Waiting:
     """The state of a build, or Waiting if it is not planned yet."""
     try:
         return build.state()
-    except (NotPlanned, SourceNotDelta) as missing:
+    except NotPlanned as missing:
         return Waiting((missing.message,), lag=False)
 
 

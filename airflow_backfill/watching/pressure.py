@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceNotDelta
+from airflow_backfill.core.errors import BackfillError, NotPlanned
 from airflow_backfill.core.gates.admission import admit
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
@@ -20,7 +20,7 @@ def pressure(build: WatchedBuild, max_lag: MaxLag) -> Waiting | None:
         state = build.state()
         source = build.stopped(state, build.source(state))
         commands = build.commands(state)
-    except (NotPlanned, SourceNotDelta) as missing:
+    except NotPlanned as missing:
         log.info("the writer may commit, because there is no build: %s", missing.message)
         return None
     except BackfillError as error:

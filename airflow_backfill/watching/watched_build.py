@@ -26,7 +26,7 @@ class WatchedBuild:
         return self._hook.reader(self._target)
 
     def state(self) -> BuildState:
-        """The committed state; NotPlanned, SourceNotDelta or TargetDiverged as for ``BuildReader.state``."""
+        """The committed state; NotPlanned or TargetDiverged as for ``BuildReader.state``."""
         return self._reader.state(self._build)
 
     def commands(self, state: BuildState) -> Sequence[tuple[int, Command]]:

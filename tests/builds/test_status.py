@@ -17,7 +17,7 @@ from airflow_backfill.builds.glance import glance
 from airflow_backfill.builds.look import ATTEMPTS
 from airflow_backfill.builds.status import as_text, status
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.errors import Fenced, KeyNull, SourceNotDelta, VerificationFailed
+from airflow_backfill.core.errors import Fenced, KeyNull, NotPlanned, VerificationFailed
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling
 from airflow_backfill.core.reports.summary import partition
@@ -155,7 +155,7 @@ def test_the_way_out_is_that_of_the_error_which_stops_the_build(build: JsonBuild
 
 def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) -> None:
     reader = BuildReader(str(tmp_path / "new"))
-    with pytest.raises(SourceNotDelta):
+    with pytest.raises(NotPlanned):
         status(reader)
     me = reader.draw_attempt({"task": "plan", "dag_id": "d", "task_id": "plan", "run_id": "r", "map_index": -1})
     found = status(reader)
@@ -176,7 +176,7 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
 def test_a_target_that_was_deleted_after_its_plan_is_not_being_planned(build: JsonBuild) -> None:
     build.plan()
     shutil.rmtree(build.location)
-    with pytest.raises(SourceNotDelta):
+    with pytest.raises(NotPlanned):
         status(build.location)
 
 
@@ -196,7 +196,7 @@ def test_a_target_that_was_dropped_is_not_being_planned(tmp_path: Path) -> None:
     reader = BuildReader(str(tmp_path / "new"))
     reader.draw_attempt({"task": "plan"})
     reader.draw_attempt({"task": "cancel"})
-    with pytest.raises(SourceNotDelta):
+    with pytest.raises(NotPlanned):
         status(reader)
 
 

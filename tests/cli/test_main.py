@@ -122,7 +122,7 @@ def test_what_could_have_no_effect_is_refused(build: JsonBuild, capsys: Captured
         assert refused(capsys, verb, build.location) == "NOT_ALLOWED_NOW"
     assert refused(capsys, "throttle", build.location, "fast") == "SPEC_INVALID"
     assert refused(capsys, "status", build.spec.source) == "NOT_PLANNED"
-    assert refused(capsys, "status", build.location + "x") == "SOURCE_NOT_DELTA"
+    assert refused(capsys, "status", build.location + "x") == "NOT_PLANNED"
     assert list(build.reader.commands(build.state().plan.build)) == []
 
 
@@ -145,9 +145,9 @@ def test_a_file_in_the_place_of_the_control_folder_is_refused(build: JsonBuild, 
 
 
 def test_recover_writes_nothing_beside_a_table_that_no_build_made(build: JsonBuild, capsys: Captured) -> None:
-    for place, code in ((build.spec.source, "NOT_PLANNED"), (build.location + "x", "SOURCE_NOT_DELTA")):
+    for place in (build.spec.source, build.location + "x"):
         assert place is not None
-        assert refused(capsys, "recover", place, "--epoch", "3", "--why", "x", "--spark-submit", "/no") == code
+        assert refused(capsys, "recover", place, "--epoch", "3", "--why", "x", "--spark-submit", "/no") == "NOT_PLANNED"
         assert not Path(location_beside(place)).exists()
 
 

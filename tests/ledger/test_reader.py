@@ -167,7 +167,7 @@ def test_a_copy_of_the_plan_that_was_edited_is_refused(build: JsonBuild) -> None
 
 
 def test_no_table_is_not_a_build() -> None:
-    with pytest.raises(SourceNotDelta):
+    with pytest.raises(NotPlanned, match="none was planned, or its target was dropped"):
         BuildReader("/nothing").state()
 
 

@@ -114,5 +114,5 @@ def test_a_command_that_could_have_no_effect(context, source, target):
 
 
 def test_a_target_without_a_build(context, target):
-    with pytest.raises(AirflowFailException, match="SOURCE_NOT_DELTA"):
+    with pytest.raises(AirflowFailException, match="NOT_PLANNED"):
         order(context, target, verb="pause")

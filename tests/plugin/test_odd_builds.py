@@ -102,7 +102,7 @@ def test_a_target_that_was_deleted_by_a_cancel_needs_nobody(client: Client, targ
 def test_a_target_that_is_gone_for_no_known_reason_is_trouble(client: Client, target: str) -> None:
     shutil.rmtree(target)
     one = overview(client)
-    assert (one.get("phase"), one["attention"], one["trouble"]["code"]) == (None, "trouble", "SOURCE_NOT_DELTA")
+    assert (one.get("phase"), one["attention"], one["trouble"]["code"]) == (None, "trouble", "NOT_PLANNED")
     assert one["trouble"]["way_out"]
 
 

@@ -72,4 +72,4 @@ def test_a_build_in_each_state_has_a_page(source: Path, tmp_path: Path, client: 
         assert "DAG d" in text and "undefined" not in text and "NaN" not in text, text
     for file in (Path(target) / "_delta_log").iterdir():
         file.unlink()
-    assert "SOURCE_NOT_DELTA" in shown(client("editor").get(ask).json())
+    assert "NOT_PLANNED" in shown(client("editor").get(ask).json())

@@ -168,7 +168,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Restore the file that the message names, or delete it: a heartbeat and an outcome are only shown, and a "
         "command can be given again. Delete a damaged attempt only after a newer attempt exists. No row is affected."
     ),
-    "NOT_PLANNED": "Run the plan task first, or correct the target's location.",
+    "NOT_PLANNED": "Run the plan task, also after a drop, then the tasks after it; or correct the target's location.",
     "FENCED": (
         "Nothing to do if the newer attempt still runs, for example in another run of the DAG; else clear the task."
     ),
