@@ -348,7 +348,7 @@ class Interrupted(BackfillError):
 
 
 class SourceUnavailable(BackfillError):
-    """A store of tables did not answer, or Airflow has no connection of this name. Names it."""
+    """A store of tables, or Airflow, does not answer; or Airflow has no such connection, or refuses it. Names it."""
 
     code = "SOURCE_UNAVAILABLE"
     retry = True

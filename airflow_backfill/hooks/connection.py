@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
 
 from airflow_backfill.core.errors import SourceUnavailable
 
 
 def connection(field: str, conn_id: str) -> Connection:
     """The connection; SourceUnavailable without it, because Airflow says the same of a secrets backend that does not
-    answer. ``field``: the argument that names it.
+    answer, and if Airflow refuses it. ``field``: the argument that names it.
     """
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         raise SourceUnavailable(
             f"{field}: Airflow has no connection {conn_id!r}, or its secrets backend does not answer",
+            conn_id=conn_id,
+        ) from None
+    except AirflowSecretsBackendAccessDenied as error:
+        raise SourceUnavailable(
+            f"{field}: Airflow refuses connection {conn_id!r} to this task: {error}; name one that it may read, or ask "
+            "who keeps Airflow's rights; this is retried",
             conn_id=conn_id,
         ) from None

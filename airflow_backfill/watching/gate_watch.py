@@ -11,9 +11,10 @@ from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from airflow_backfill.core.errors import Rejected
+from airflow_backfill.core.errors import Rejected, SourceUnavailable
 from airflow_backfill.core.gates.gate import (
     Broken,
     Conditions,
@@ -47,8 +48,16 @@ class Approval:
     map_index: int | None = -1
 
     def state(self) -> str | None:
-        """The current state of the task in Airflow; None if it has none."""
-        found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id])
+        """The task's current state in Airflow; None if it has none, SourceUnavailable if Airflow does not answer."""
+        try:
+            found = RuntimeTaskInstance.get_task_states(
+                dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id]
+            )
+        except AirflowRuntimeError as error:
+            raise SourceUnavailable(
+                f"approval: Airflow does not say the state of task {self.task_id!r}: {error}; this is retried",
+                task_id=self.task_id,
+            ) from None
         index = -1 if self.map_index is None else self.map_index
         name = self.task_id if index < 0 else f"{self.task_id}_{index}"
         state = found.get(self.run_id, {}).get(name)

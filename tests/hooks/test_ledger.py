@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.exceptions import ErrorType
+from airflow.sdk.execution_time import supervisor, task_runner
+from airflow.sdk.execution_time.comms import ErrorResponse
+from airflow.sdk.execution_time.secrets.execution_api import ExecutionAPISecretsBackend
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable
 from airflow_backfill.hooks.kafka import kafka_environment
@@ -62,6 +67,16 @@ def test_a_connection_that_airflow_does_not_find_is_asked_for_again():
     for ask in (lambda: LedgerHook("gone").options, lambda: kafka_environment("gone")):
         with pytest.raises(SourceUnavailable, match="_conn_id: Airflow has no connection 'gone'"):
             ask()
+
+
+def test_a_connection_that_airflow_refuses_is_named(monkeypatch):
+    """As Airflow's own backend reads the answer of its API server."""
+    refusal = ErrorResponse(error=ErrorType.PERMISSION_DENIED, detail={"conn_id": "lake"})
+    comms = SimpleNamespace(send=lambda asked: refusal)
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
+    monkeypatch.setattr(supervisor, "ensure_secrets_backend_loaded", lambda: [ExecutionAPISecretsBackend()])
+    with pytest.raises(SourceUnavailable, match="ledger_conn_id: Airflow refuses connection 'lake' to this task"):
+        store_environment("lake")
 
 
 def test_settings_reach_the_store(connection):

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from dataclasses import replace
 
 import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from deltalake import DeltaTable
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
-from airflow_backfill.core.errors import Cancelled, FeedOff, HistoryLost, Rejected, SourceReplaced, TargetDiverged
+from airflow_backfill.core.errors import (
+    Cancelled,
+    FeedOff,
+    HistoryLost,
+    Rejected,
+    SourceReplaced,
+    SourceUnavailable,
+    TargetDiverged,
+)
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.state.drive import drive
@@ -25,6 +36,7 @@ from airflow_backfill.testing.applications import Shell
 from airflow_backfill.testing.json_log import JsonLog
 from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import Approval, GateWatch
+from airflow_backfill.watching.patience import Patience
 from bench import generated
 from bench.requests import counted
 from tests.airflow.without_spark import WHOLE, built, commit_to, foreign, order
@@ -52,6 +64,18 @@ def test_a_mapped_approval_is_that_of_its_own_build(monkeypatch, index, state):
     states = {"r": {"approve": "skipped", "approve_0": "success", "approve_1": "failed"}}
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **asked: states)
     assert Approval("d", "r", "approve", index).state() == state
+
+
+def test_airflow_that_does_not_say_the_state_of_an_approval_is_asked_again(fresh, target, monkeypatch):
+    def down(**asked):
+        raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": 503}))
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", down)
+    gate = watch(target, approval=Approval("d", "r", "approve"))
+    patience = Patience(logging.getLogger(__name__), 2)
+    assert patience.ask(gate.live) is None
+    with pytest.raises(SourceUnavailable, match=r"approval: Airflow does not say the state of task 'approve'.*503"):
+        patience.ask(gate.live)
 
 
 def test_a_fresh_build_is_ready(fresh, target):
