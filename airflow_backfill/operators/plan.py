@@ -175,9 +175,10 @@ class PlanOperator(ApplicationOperator):
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:
         control = self.ledger.control(spec.target)
-        if self.on_existing == "restart" and control.dropping:
+        if self.on_existing != "restart":
+            check_whole(control, spec.target)
+        elif control.dropping:
             return None  # the restart ends the drop
-        check_whole(control, spec.target)
         if admit_target(self.ledger.delta_log(spec.target), spec) is None:
             return None
         try:

@@ -15,7 +15,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from airflow_backfill.plugin.orders import ORDERS
-from airflow_backfill.plugin.tasks import INSTANCE, Table, rendered, same_instance
+from airflow_backfill.plugin.tasks import INSTANCE, Table, rendered, same_instance, same_target
 from airflow_backfill.watching.committed import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
@@ -83,7 +83,8 @@ def ended_in(session: Session, found: Collection[Table]) -> dict[tuple[str, str]
     )
     ended: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for target, task in session.execute(query):
-        ended.setdefault((task.dag_id, (target or "").rstrip("/")), []).append(_instance(task))
+        if target:
+            ended.setdefault((task.dag_id, same_target(target)), []).append(_instance(task))
     return ended
 
 

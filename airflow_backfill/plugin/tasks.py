@@ -141,7 +141,7 @@ def _declared(definitions: Mapping[str, Declared], targets: Collection[str] | No
 def named(session: Session, **instance: Any) -> set[str]:
     """The targets in the rendered fields of these task instances, whether they build them, wait for them or neither."""
     query = select(rendered("target")).where(*(getattr(Rendered, name) == value for name, value in instance.items()))
-    return {_same(target) for target in session.scalars(query) if target}
+    return {same_target(target) for target in session.scalars(query) if target}
 
 
 def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str | None, Task]]:
@@ -163,7 +163,7 @@ def _tasks(session: Session, dags: Collection[str]) -> Iterable[tuple[str, str |
     for target, connection, dag_id, run_id, task_id, map_index, state, tries, at, value in session.execute(query):
         if target:
             task = Task(dag_id, run_id, task_id, map_index, state, tries, at, _attempt(value))
-            yield _same(target), connection or None, task
+            yield same_target(target), connection or None, task
 
 
 def rendered(name: str) -> ColumnElement[str]:
@@ -180,7 +180,8 @@ def same_instance(one: Any, other: Any) -> Any:
     return and_(*(getattr(one, name) == getattr(other, name) for name in INSTANCE))
 
 
-def _same(target: str) -> str:
+def same_target(target: str) -> str:
+    """One spelling for a target that is named with or without a slash at its end."""
     return target.rstrip("/")
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from airflow_backfill.core.values.options import invalid
 
 LONGEST = timedelta(days=36_500)
-"""Longer ones end after the last date that Python knows."""
+"""Nobody waits for longer, and far longer ones end after the last date that Python knows."""
 
 
 def duration(field: str, value: timedelta | float, least: timedelta = timedelta(0)) -> timedelta:
