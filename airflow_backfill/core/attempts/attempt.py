@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_backfill.core.attempts.goals import CancelGoal, Goal, ResumeGoal
-from airflow_backfill.core.attempts.throttle import POLL_MS, due_after, held
+from airflow_backfill.core.attempts.throttle import due_after, held
 from airflow_backfill.core.errors import (
     BackfillError,
     Cancelled,
@@ -350,9 +350,9 @@ def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, beg
             if isinstance(move, Move) and move.does.log_epochs and step.bound is not None:
                 return replace(move, changes=Changes(bound=step.bound))
             return move
+        case Certify() | Move(event=Event.SEAL) if observed.control.stopped and holding is not None:
+            return holding.wait  # both read the whole target, or may
         case Certify(epoch, row_hash, kind, sample):
-            if observed.control.paused:
-                return Wait(observed.now + POLL_MS, "paused")
             no_rows = state.totals.records_without_row
             asked = VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows, sample)
             certificate = yield from asked

@@ -108,6 +108,11 @@ class Shell:
             self.spark, lambda: self._superseded() or begun.stopped_by(self.reader.commands(build))
         ) as unit:
             try:
+                if _seals(effect):
+                    # Before the commit: whatever ends this attempt meanwhile, the next one compacts again.
+                    compact(self.spark, self.reader)
+                    if unit.stopped is not None:
+                        return fx.CommitOutcome(error=_ended(unit.stopped))
                 answer = self._answer(effect)
             except Exception as error:
                 if unit.stopped is None:
@@ -201,7 +206,7 @@ class Shell:
         txn, text = apply.Txn(record.app_id, record.seq), self.reader.control.enclosures.enclosed(record.encode())
         log.info("%s: seq %d of %s", _name(record), record.seq, record.app_id)
         outcome = self._attempted(lambda: self._commit(write, txn, text))
-        if outcome == fx.CommitOutcome() and (isinstance(write.work, fx.ApplyEpochs) or _seals(write)):
+        if outcome == fx.CommitOutcome() and isinstance(write.work, fx.ApplyEpochs):
             compact(self.spark, self.reader)
         return outcome
 
@@ -247,9 +252,11 @@ def _name(record: Record | Announcement | Fence) -> str:
             return "fence"
 
 
-def _seals(write: fx.CommitRecord) -> bool:
-    """Whether the snapshot is read with this commit, so that the target may be compacted."""
-    return isinstance(write.record, Record) and write.record.event is Event.SEAL
+def _seals(effect: fx.Effect[Any]) -> bool:
+    """Whether the snapshot ends with this effect."""
+    return (
+        isinstance(effect, fx.CommitRecord) and isinstance(effect.record, Record) and effect.record.event is Event.SEAL
+    )
 
 
 def _ended(why: str) -> BackfillError:

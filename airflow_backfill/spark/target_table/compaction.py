@@ -2,8 +2,8 @@
 ``delta.autoOptimize.autoCompact``, which its owner may set, and which a clustered target has from the start.
 
 Delta's automatic compaction runs inside of a write and would repeat the write's record, so it is off in every session
-of a build. This is an OPTIMIZE of its own after a committed round, or after the snapshot. It changes no row. If another
-writer comes first, or if it fails, the round stands, and a later round tries again.
+of a build. This is an OPTIMIZE of its own after a committed round of the log, or before the snapshot is sealed. It
+changes no row. If another writer comes first, or if it fails, the build goes on, and a later round tries again.
 """
 
 from __future__ import annotations

@@ -109,6 +109,22 @@ def test_a_pause_stops_the_last_epochs_and_the_follower_too() -> None:
     assert epochs_applied(model) == Counter(range(8, 13))
 
 
+@pytest.mark.parametrize("stop", [Command(Verb.PAUSE), Command(Verb.THROTTLE, 0)], ids=["pause", "rate of 0"])
+def test_nothing_that_may_read_the_whole_target_begins_while_a_build_is_stopped(stop: Command) -> None:
+    model = planned()
+    model.run(SNAPSHOT)
+    for task, before in ((CONSUME, Phase.SNAPSHOT), (VERIFY, Phase.CATCH_UP)):
+        model.order(stop)
+        attempt = model.start(task)
+        attempt.until(fx.SleepUntil)
+        assert attempt.waits_at.why in ("paused", "the rate is 0")  # type: ignore[union-attr]
+        assert model.state().phase is before and model.state().certificate is None
+        model.order(Command(Verb.RESUME))
+        model.order(Command(Verb.THROTTLE))
+        attempt.finish()
+        model.run(CATCH_UP)
+
+
 @pytest.mark.parametrize("borders", [None, ("10L",)], ids=["files", "ranges"])
 @pytest.mark.parametrize("verb", [Verb.PAUSE, Verb.HOLD])
 def test_a_pause_outlives_every_attempt_and_is_in_force_from_the_first_round_on(

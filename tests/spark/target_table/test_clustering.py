@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from airflow_backfill.core.errors import ApplicationFailed, InvalidSpec
+from airflow_backfill.core.errors import ApplicationFailed, Cancelled, InvalidSpec
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.spark.delta_internals import DeltaVersion
 from airflow_backfill.spark.run import interpreter
 from airflow_backfill.spark.run.dry_run import DryRun
+from airflow_backfill.spark.session import interrupting
 from airflow_backfill.spark.target_table import compaction
 from airflow_backfill.spark.target_table.clustering import clustering_columns, cubes_up_to
 from tests.spark.build import Build
@@ -74,19 +77,17 @@ def test_a_clustered_target_is_sorted_before_the_log_and_between_rounds(
     build.plan()
     assert build.spark.sql(f"DESCRIBE DETAIL delta.`{build.target}`").collect()[0]["clusteringColumns"] == ["id"]
     build.snapshot()
+    build.consume_log()
+    assert operations(build)[-2] == "OPTIMIZE"
+    assert len(files(build)) >= 4 and overlapping(build) == 0 and all(f["clustered"] for f in files(build))
+    source.sql("UPDATE $table SET $n = 7 WHERE $id = 1200")
     with monkeypatch.context() as patched, pytest.raises(ApplicationFailed):
         patched.setattr(interpreter, "compact", killed)
         build.consume_log()
-    assert build.reader.state().phase is Phase.CONSUME_LOG
-    assert "OPTIMIZE" not in operations(build) and overlapping(build) > 0
-
-    source.sql("UPDATE $table SET $n = 7 WHERE $id = 1200")
-    build.consume_log()
-    assert operations(build)[-1] == "OPTIMIZE"
-    assert len(files(build)) >= 4 and overlapping(build) == 0 and all(f["clustered"] for f in files(build))
+    build.assert_equal_at(source.head)
     source.sql("UPDATE $table SET $name = 'far apart' WHERE $id IN (1, 4999)")
     build.consume_log()
-    assert sum(f["numRecords"] for f in files(build) if not f["clustered"]) == 2
+    assert sum(f["numRecords"] for f in files(build) if not f["clustered"]) == 3
     merged = build.reader.log.read(build.reader.log.head())
     assert merged.metrics["numTargetDeletionVectorsAdded"] == 2, "in the files of the two keys"
     for epoch in range(4):
@@ -102,16 +103,28 @@ def test_a_clustered_target_is_sorted_before_the_log_and_between_rounds(
     build.assert_equal_at(source.head)
 
 
-def test_a_target_that_its_owner_clusters_is_sorted_once_the_snapshot_is_read(
-    scattered: Source, tmp_path: Path, small: None
+def test_a_target_that_its_owner_clusters_is_sorted_before_the_snapshot_is_sealed(
+    scattered: Source, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = Build(scattered, tmp_path / "target")
     build.plan()
     build.spark.sql(f"ALTER TABLE delta.`{build.target}` CLUSTER BY (id)")
     build.spark.sql(f"ALTER TABLE delta.`{build.target}` SET TBLPROPERTIES ('{compaction.ASKED}' = 'true')")
     build.snapshot()
+
+    def interrupted(*_: object) -> None:
+        build.order(Command(Verb.CANCEL))
+        time.sleep(1)
+
+    for ending, error in ((killed, ApplicationFailed), (interrupted, Cancelled)):
+        with monkeypatch.context() as patched, pytest.raises(error):
+            patched.setattr(interpreter, "compact", ending)
+            patched.setattr(interrupting, "CHECK_SECONDS", 0.1)
+            build.consume_log()
+        assert build.reader.state().phase is Phase.SNAPSHOT, "the next attempt sorts it"
+    build.plan()
     build.consume_log()
-    assert operations(build)[-1] == "OPTIMIZE" and overlapping(build) == 0
+    assert operations(build)[-2] == "OPTIMIZE" and overlapping(build) == 0
     build.assert_equal_at(scattered.head)
 
 
