@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,16 @@ def test_every_room_has_a_floor(folder):
     base = PACKAGE / folder
     rooms = {file.relative_to(base).with_suffix("").parts[0] for file in base.rglob("*.py")}
     assert rooms - {"__init__", "get_provider_info"} == set(FLOORS[folder])
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Not even for a type: of two files that know each other, neither can be read first."""
+    names = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in sources()}
+    graph = {name: {there for _, there in imported(file) if there in names} for name, file in names.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
 
 
 def test_no_file_is_longer_than_400_lines():

@@ -33,7 +33,8 @@ from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.target_table import apply
-from airflow_backfill.spark.target_table.net_change import Buckets, NetChanges, Part, net_changes
+from airflow_backfill.spark.target_table.buckets import Buckets
+from airflow_backfill.spark.target_table.net_change import NetChanges, Part, net_changes
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
 from airflow_backfill.spark.target_table.split_epochs import SplitEpochs
 from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns

@@ -27,6 +27,7 @@ from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.staged import release, stage
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, sample_of
 from airflow_backfill.spark.source.digest import balance, changed_digests
+from airflow_backfill.spark.target_table.buckets import Buckets
 from airflow_backfill.spark.target_table.split_epochs import SplitEpochs
 from airflow_backfill.spark.transform.literal import literal, ordinal
 from airflow_backfill.spark.transform.transform import Transform, any_missing, quoted
@@ -44,23 +45,6 @@ REPEATED = "_backfill_repeated"
 
 _WHOLE = "_backfill_whole"
 _SAMPLE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """The keys whose hash modulo ``of`` is in ``start <= hash < stop``."""
-
-    start: int
-    stop: int
-    of: int
-
-    def holds(self, key: Sequence[str]) -> Column:
-        place = self.placed(key)
-        return (place >= self.start) & (place < self.stop)
-
-    def placed(self, key: Sequence[str]) -> Column:
-        """The bucket of the key in these columns."""
-        return F.pmod(F.xxhash64(*(F.col(quoted(k)) for k in key)), F.lit(self.of))
 
 
 class Part(Protocol):

@@ -22,12 +22,11 @@ from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.hadoop_path import hadoop_path
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, EPOCH, Changes
+from airflow_backfill.spark.target_table.buckets import Buckets
 from airflow_backfill.spark.transform.transform import OWN, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from airflow_backfill.spark.target_table.net_change import Buckets
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.changes import footprints, read_changes, read_legs
 from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
 from airflow_backfill.spark.source.changes import Changes
-from airflow_backfill.spark.target_table.net_change import Buckets, net_changes
+from airflow_backfill.spark.target_table.buckets import Buckets
+from airflow_backfill.spark.target_table.net_change import net_changes
 from airflow_backfill.spark.transform.transform import Transform, parse, quoted
 from tests.spark.history import Source, applied, create, difference
 

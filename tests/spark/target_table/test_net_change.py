@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
 from airflow_backfill.spark.source.changes import Changes, Expected
-from airflow_backfill.spark.target_table.net_change import NEW, OP, REPEATED, Buckets, NetChanges, net_changes
+from airflow_backfill.spark.target_table.buckets import Buckets
+from airflow_backfill.spark.target_table.net_change import NEW, OP, REPEATED, NetChanges, net_changes
 from airflow_backfill.spark.transform.transform import Transform, parse
 
 pytestmark = pytest.mark.spark
