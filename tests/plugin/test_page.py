@@ -90,8 +90,8 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
             press(page, name, said)
         page.get_by_role("button", name="Throttle …").click()
         page.get_by_label("Rows per second").fill("5000")
-        page.get_by_label("Why").fill("nightly load")
-        page.get_by_label("Why").press("Enter")
+        page.get_by_role("textbox", name="Why").fill("nightly load")
+        page.get_by_role("textbox", name="Why").press("Enter")
         page.get_by_text("throttle is command 5").wait_for()
         page.get_by_role("cell", name="nightly load").wait_for()
         given = ["pause", "resume", "hold", "release", "throttle"]
@@ -233,7 +233,7 @@ def test_a_row_is_explained_to_those_who_may_command(airflow: AirflowProcess) ->
         page = opened("ed", path)
         page.get_by_role("button", name="Explain a row …").click()
         page.get_by_label(re.compile("^id")).fill("42")
-        page.get_by_label("Why").fill("a customer asks")
+        page.get_by_role("textbox", name="Why").fill("a customer asks")
         page.get_by_role("button", name="Explain a row", exact=True).click()
         steered(airflow, page, "explain")
         page.get_by_text("asked by ed: a customer asks").wait_for()  # without a reload
@@ -265,11 +265,11 @@ def test_what_is_shown_and_typed_outlives_answers_that_are_late_or_never_come(ai
         page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'orders')}")
         page.get_by_role("button", name="Throttle …").click()
         page.get_by_label("Rows per second").fill("7")
-        page.get_by_label("Why").fill("the store is slow")
+        page.get_by_role("textbox", name="Why").fill("the store is slow")
         page.route(asked, lambda route: route.fulfill(json=late))
         page.get_by_text("SOURCE_UNAVAILABLE").wait_for()
         assert page.get_by_text(older).is_visible() and page.get_by_role("heading", name="Progress").is_visible()
-        assert page.get_by_label("Why").input_value() == "the store is slow"
+        assert page.get_by_role("textbox", name="Why").input_value() == "the store is slow"
         page.unroute(asked)
         page.get_by_text(older).wait_for(state="detached")
         assert page.get_by_label("Rows per second").input_value() == "7"
