@@ -143,7 +143,7 @@ class BackfillTaskGroup(TaskGroup):
 
         rounds = {"round_bytes": round_bytes, "round_rows": round_rows}
         waiting = {"poke_interval": poke_interval, "deferrable": deferrable}
-        # If a branch, or a task before the group, skips the plan, the whole build is skipped. If only the gate is skipped
+        # If the plan is skipped, by a branch or a task before the group, so is the whole build. If only the gate is
         # (soft_fail, a rejection that does not fail its task), it has not opened, and the finish task says so.
         every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "all_success"}
         later = {**every, "target": self._planned("target"), "build": self._planned("build")}
