@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -31,6 +32,14 @@ def pinned(file: Path) -> dict[str, str]:
 
 def locked() -> dict[str, str]:
     return pinned(LOCK)
+
+
+def test_tests_leave_another_airflow_alone():
+    """They delete all rows of Airflow's database."""
+    say = "import os, tests.airflow.home; print(sorted(name for name in os.environ if name.startswith('AIRFLOW_')))"
+    other = {**os.environ, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://production/airflow"}
+    said = subprocess.check_output([sys.executable, "-c", say], cwd=ROOT, env=other, text=True)
+    assert said == "['AIRFLOW_HOME', 'AIRFLOW__CORE__LOAD_EXAMPLES', 'AIRFLOW__CORE__UNIT_TEST_MODE']\n"
 
 
 def test_every_locked_package_is_installed_at_its_version():

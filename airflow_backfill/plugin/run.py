@@ -23,14 +23,23 @@ _ASKING = ("awaiting_input", "deferred")
 
 
 def run_of(session: Session, table: Table) -> dict[str, Any]:
-    """Of the run that worked on the table last: ``failed``, the task instances to clear; ``gate``, why tasks of the
-    build wait, in words; ``asked``, the approvals that nobody has answered. Nothing of all this if no run is left.
+    """Of the run that started a task of the table last, even if none of its tasks has drawn an attempt, because their
+    goals were reached: ``failed``, the task instances to clear; ``gate``, why tasks of the build wait, in words;
+    ``asked``, the approvals that nobody has answered. Nothing of all this if no run is left.
     """
-    last = table.last
-    if last is None:
-        return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "asked": []}
-    run = (TaskInstance.dag_id == last.dag_id, TaskInstance.run_id == last.run_id)
     ours = rendered("target").in_((table.target, f"{table.target}/"))
+    started = (
+        select(TaskInstance)
+        .join(Rendered, same_instance(TaskInstance, Rendered))
+        .where(TaskInstance.dag_id == table.dag_id, ours, TaskInstance.operator.not_in(ORDERS))
+        .where(TaskInstance.start_date.is_not(None))
+        .order_by(TaskInstance.start_date.desc())
+        .limit(1)
+    )
+    newest = session.scalar(started) or table.last
+    if newest is None:
+        return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "asked": []}
+    run = (TaskInstance.dag_id == newest.dag_id, TaskInstance.run_id == newest.run_id)
     failed = (
         select(TaskInstance)
         .join(Rendered, same_instance(TaskInstance, Rendered))
@@ -46,10 +55,12 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
         .where(*run, HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
     )
-    mine = _place(last.task_id, -1), _place(last.task_id, last.map_index)
+    drawn = (task for task in table.tasks if (task.dag_id, task.run_id) == (newest.dag_id, newest.run_id))
+    worked = next(drawn, newest)
+    mine = _place(worked.task_id, -1), _place(worked.task_id, worked.map_index)
     return {
-        "dag_id": last.dag_id,
-        "run_id": last.run_id,
+        "dag_id": newest.dag_id,
+        "run_id": newest.run_id,
         "failed": [_instance(task) for task in session.scalars(failed)],
         "gate": [
             reason for task, n, value in session.execute(waiting) if _place(task, n) in mine for reason in _texts(value)

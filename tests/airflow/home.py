@@ -1,4 +1,6 @@
-"""Airflow for tests: a home of its own, set before anything imports Airflow."""
+"""Airflow for tests: a home of its own, set before anything imports Airflow. Nothing that is set for another Airflow
+counts: tests delete all rows of the database.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ def leave() -> None:
         shutil.rmtree(HOME, ignore_errors=True)
 
 
+for name in [name for name in os.environ if name.startswith("AIRFLOW_")]:
+    del os.environ[name]
 os.environ.update(
     {
         "AIRFLOW_HOME": HOME,

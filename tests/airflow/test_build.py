@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from airflow_backfill.testing.applications import ROWS
 from tests.airflow.dag_files import group
 from tests.airflow.without_spark import built, commit_to
+
+_BRANCH = """
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.python import BranchPythonOperator
+
+with build:
+    branch = BranchPythonOperator(task_id="branch", python_callable=lambda: "other")
+    branch >> [EmptyOperator(task_id="other"), group]
+"""
 
 
 def test_build_and_follow(airflow, source, target):
@@ -35,6 +46,15 @@ def test_a_finished_build_is_left_alone(airflow, source, target):
         first, again = airflow.returned(f"orders.{task}")
         assert first == again
     assert len(airflow.events("orders_ready")) == 1
+
+
+@pytest.mark.soak
+def test_a_branch_that_goes_another_way_skips_the_build(airflow, source, target):
+    file = group(airflow, source, target)
+    file.write_text(f"{file.read_text()}\n{_BRANCH}")
+    assert airflow.run(file, "build") == ["success"], airflow.tasks()
+    assert {state for task, state in airflow.tasks().items() if task.startswith("orders.")} == {"skipped"}
+    assert not target.exists()
 
 
 def test_upstream_tells_of_rows_that_changed_once(airflow, source, target):

@@ -54,7 +54,7 @@ def ran(dag_id: str, task_id: str, *, run_id: str = RUN, map_index: int = -1, **
         run = _run(session, dag_id, run_id)
         instance = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}
         of_airflow = {"pool": "default_pool", "pool_slots": 1, "state": told.get("state", "running"), "try_number": 1}
-        of_airflow["operator"] = told.get("operator", "SnapshotOperator")
+        of_airflow |= {"operator": told.get("operator", "SnapshotOperator"), "start_date": at}
         _put(session, TaskInstance, id=uuid4(), **instance, **of_airflow)
         fields = {name: told[name] for name in ("target", "ledger_conn_id") if name in told}
         _put(session, RenderedTaskInstanceFields, **instance, rendered_fields=fields)
@@ -70,11 +70,11 @@ def ran(dag_id: str, task_id: str, *, run_id: str = RUN, map_index: int = -1, **
             )
 
 
-def waits(dag_id: str, task_id: str, map_index: int, reason: str) -> None:
+def waits(dag_id: str, task_id: str, map_index: int, reason: str, run_id: str = RUN) -> None:
     """A task that has run waits for this."""
     with create_session() as session:
-        run = _run(session, dag_id, RUN)
-        where = {"dag_run_id": run, "dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
+        run = _run(session, dag_id, run_id)
+        where = {"dag_run_id": run, "dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}
         _put(session, TaskStateStoreModel, **where, key="waiting", value=json.dumps([reason]), updated_at=_NOW)
 
 

@@ -21,6 +21,7 @@ from tests.airflow.without_spark import built
 from tests.plugin import database
 from tests.plugin.conftest import Client, key_of
 from tests.plugin.database import RUN, worked
+from tests.plugin.test_declared import dag_of, group
 
 
 def overview(client: Client, user: str = "all") -> dict[str, Any]:
@@ -197,6 +198,22 @@ def test_a_gate_that_has_failed_needs_attention(client: Client, target: str) -> 
     assert overview(client)["attention"] == "trouble"
     database.ran("orders_dag", "orders.gate", run_id="run 2", **{**of_run, "state": "deferred"})
     assert overview(client)["problems"] == [], "another run waits at the gate"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_run_whose_tasks_found_their_goals_reached_is_the_one_that_waits(
+    client: Client, target: str, kept: bool
+) -> None:
+    """It was triggered because the gate of the run before had failed, or that run was deleted."""
+    database.defined(dag_of("orders_dag", group(target)))
+    if kept:
+        database.ran("orders_dag", "orders.gate", target=target, state="failed", operator="GateSensor")
+    else:
+        database.forgotten("orders_dag")
+    database.ran("orders_dag", "orders.gate", run_id="run 2", target=target, state="deferred", operator="GateSensor")
+    database.waits("orders_dag", "orders.gate", -1, "the time window is closed", run_id="run 2")
+    run = page(client)["run"]
+    assert (run["run_id"], run["gate"], run["failed"]) == ("run 2", ["the time window is closed"], [])
 
 
 def test_a_run_that_was_ended_at_its_timeout_needs_attention(client: Client, target: str) -> None:

@@ -67,7 +67,7 @@ const Head = ({ found, whole, dag }) =>
 
 const LastTask = ({ found }) => {
   const task = found.tasks?.[0];
-  if (!task) return found.tasks && h(Muted, null, "Airflow keeps no run of this build; a new run of the DAG goes on with it.");
+  if (!task) return found.tasks && !found.run?.run_id && h(Muted, null, "Airflow keeps no run of this build; a new run of the DAG goes on with it.");
   return h(React.Fragment, null, h(Link, { to: taskAddress(task) }, `task ${task.task_id}`), h(Muted, null, task.state ?? "no state"));
 };
 

@@ -67,8 +67,7 @@ export const Commands = ({ found, where, again, row }) => {
   if (lost && !RECOVERABLE.includes(found.trouble?.code)) return null;
   const shown = lost ? LAST_RESORT : offered(found);
   const why = (one) => (one.spark ? hindrance(found, one.verb) : refused[one.verb]);
-  const clearable = found.run?.failed?.length ? found.run.failed : unfinished(found);
-  const failed = found.tasks?.length ? clearable : [];
+  const failed = found.run?.run_id ? [found.run.failed, unfinished(found)].find((tasks) => tasks.length) ?? [] : [];
   return h(
     Panel,
     { title: "Commands" },
