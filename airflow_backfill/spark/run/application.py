@@ -260,7 +260,9 @@ def work(
     def reaching(goal: Goal, build: str | None) -> BuildState:
         return reach(goal, shell, me, build)
 
-    with locked(spark, options.target, stopped):
+    # Lanes take turns, and the turn of one lasts as long as it commits, in a pause too.
+    sign = shell.reader.log.head if application == "snapshot" and options.lanes > 1 else None
+    with locked(spark, options.target, stopped, sign=sign):
         if application == "recover":
             return summarize(shell.run(recover(me, options.epoch)))
         if application == "cancel" and options.drop:
