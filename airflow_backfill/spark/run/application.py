@@ -239,7 +239,7 @@ def work(
     from airflow_backfill.spark.run.interpreter import Shell
     from airflow_backfill.spark.run.planner import OnExisting, Planner
     from airflow_backfill.spark.session.lock import locked
-    from airflow_backfill.spark.session.removal import drop_target
+    from airflow_backfill.spark.session.removal import drop_target, table_at
 
     checked(options)
     rounds = size(options, spark)
@@ -266,8 +266,9 @@ def work(
         if application == "recover":
             return summarize(shell.run(recover(me, options.epoch)))
         if application == "cancel" and options.drop:
+            table = table_at(spark, options.target)
             result = ended(shell.reader.control, lambda: work_through(application, options, shell, reaching))
-            drop_target(spark, options.target)
+            drop_target(spark, options.target, table)
             return {**result, "dropped": [options.target]}
         return summarize(work_through(application, options, shell, reaching))
 
