@@ -45,5 +45,6 @@ def due_after(state: BuildState, lane: int, observed: Observed, move: Move) -> i
 
 
 def _sharing(state: BuildState) -> int:
-    """The number of lanes with files left to read. They share the rate."""
-    return len({n % state.layout.lanes for n, p in enumerate(state.positions) if p.complete is None}) or 1
+    """The number of lanes that have begun and have files left to read. They share the rate."""
+    left = {n % state.layout.lanes for n, p in enumerate(state.positions) if p.complete is None}
+    return sum(state.lanes[lane] is not None for lane in left) or 1

@@ -239,7 +239,7 @@ def work(
     from airflow_backfill.spark.run.interpreter import Shell
     from airflow_backfill.spark.run.planner import OnExisting, Planner
     from airflow_backfill.spark.session.lock import locked
-    from airflow_backfill.spark.session.removal import drop_target
+    from airflow_backfill.spark.session.removal import drop_target, table_at
 
     checked(options)
     rounds = size(options, spark)
@@ -260,12 +260,15 @@ def work(
     def reaching(goal: Goal, build: str | None) -> BuildState:
         return reach(goal, shell, me, build)
 
-    with locked(spark, options.target, stopped):
+    # Lanes take turns, and the turn of one lasts as long as it commits, in a pause too.
+    sign = shell.reader.log.head if application == "snapshot" and options.lanes > 1 else None
+    with locked(spark, options.target, stopped, sign=sign):
         if application == "recover":
             return summarize(shell.run(recover(me, options.epoch)))
         if application == "cancel" and options.drop:
+            table = table_at(spark, options.target)
             result = ended(shell.reader.control, lambda: work_through(application, options, shell, reaching))
-            drop_target(spark, options.target)
+            drop_target(spark, options.target, table)
             return {**result, "dropped": [options.target]}
         return summarize(work_through(application, options, shell, reaching))
 

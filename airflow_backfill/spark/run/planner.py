@@ -62,7 +62,7 @@ from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.creation import create_table
 from airflow_backfill.spark.session.crowding import crowding
 from airflow_backfill.spark.session.failure import coded, refused_by_defaults
-from airflow_backfill.spark.session.removal import drop_target, remove
+from airflow_backfill.spark.session.removal import drop_target, remove, table_at
 from airflow_backfill.spark.session.settings import TABLE_DEFAULTS, SessionSettings, cluster_cores, table_defaults
 from airflow_backfill.spark.strategies.arrangement import key_ranges
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut, Preparation, preparation
@@ -183,7 +183,7 @@ class Planner:
         """Remove the existing build, even if its records are damaged, provided that Delta creates another such target.
         Running attempts are fenced first, if the log allows it.
         """
-        dropping = self._shell.reader.control.dropping
+        dropping, table = self._shell.reader.control.dropping, table_at(self._spark, self._spec.target)
         if not dropping and inspect_target(self._spark, self._spec) is None:
             return
         trial = f"{location_beside(self._spec.target)}/{TRIAL}/{self._me.name}"
@@ -193,7 +193,7 @@ class Planner:
         finally:
             remove(self._spark, trial)
         if dropping or self._ended():
-            drop_target(self._spark, self._spec.target)
+            drop_target(self._spark, self._spec.target, table)
 
     def _ended(self) -> bool:
         """Fence the running attempts of the existing build, if the log allows it. False if there is no build."""

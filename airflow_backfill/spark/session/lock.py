@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +42,14 @@ _guard = Lock()
 
 @contextmanager
 def locked(
-    spark: SparkSession, target: str, stopped: Event | None = None, patience_seconds: float = PATIENCE_SECONDS
+    spark: SparkSession,
+    target: str,
+    stopped: Event | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
+    sign: Callable[[], object] | None = None,
 ) -> Iterator[None]:
-    """Hold the target's lock while the block runs; TargetBusy after ``patience_seconds``, and ApplicationFailed once
-    ``stopped`` is set while another writer has it. Only ``file:`` has a lock.
+    """Hold the target's lock while the block runs; TargetBusy after ``patience_seconds`` in which ``sign``, of the
+    writer that has it, has not changed, and ApplicationFailed once ``stopped`` is set. Only ``file:`` has a lock.
 
     Threads of one application hold it together: within one JVM, Delta gives each version to one writer. Whatever ends
     the whole application (Ctrl-C) does not release it, because the JVM may still write; it ends with the JVM.
@@ -56,9 +60,12 @@ def locked(
         return
     path = Path(location_beside(location.path)) / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline, stopped = time.monotonic() + patience_seconds, stopped or Event()
+    since, stopped = time.monotonic(), stopped or Event()
+    known: object = None
     while not _hold(spark, path):
-        if time.monotonic() >= deadline:
+        if sign is not None and (seen := sign()) != known:
+            since, known = time.monotonic(), seen
+        if time.monotonic() - since >= patience_seconds:
             raise TargetBusy(
                 f"another writer has held the lock {path} for {patience_seconds:.0f} s, so nothing can be committed; "
                 "end the other application on this target; the task is retried",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_backfill.core.errors import BackfillError, NotPlanned
+from airflow_backfill.core.errors import BackfillError, Fenced, NotPlanned
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, ControlFolder, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -26,9 +26,20 @@ def remove(spark: SparkSession, location: str) -> None:
     forget(spark, location)
 
 
-def drop_target(spark: SparkSession, target: str) -> None:
+def table_at(spark: SparkSession, target: str) -> str | None:
+    """The id of the table at the target; None if nothing readable is there."""
+    try:
+        return DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()[1].table_id
+    except BackfillError as error:
+        if error.retry:
+            raise
+        return None
+
+
+def drop_target(spark: SparkSession, target: str, table: str | None) -> None:
     """Remove the target and its control folder, except the attempts. If it is stopped, the next one ends it, whatever
-    is left. NotPlanned if a build did not create the target.
+    is left. NotPlanned if a build did not create the target. ``table`` is ``table_at`` before its build was ended:
+    Fenced if there is another one now. This one is late then, because another drop and a new plan came first.
     """
     control = ControlFolder.beside(target, spark)
     try:
@@ -43,9 +54,17 @@ def drop_target(spark: SparkSession, target: str) -> None:
                 "the table yourself",
                 target=target,
             )
+        if metadata.table_id != table:
+            raise Fenced(
+                f"another table stands at {target} than when this drop began: the old one was dropped meanwhile, and "
+                "planned again; nothing was removed",
+                target=target,
+            )
     control.begin_drop()
     remove(spark, target)
     for folder in OF_A_BUILD:
+        if not control.dropping:
+            return  # another drop has ended this one, and a new build may be there
         remove(spark, f"{location_beside(target)}/{folder}")
     control.end_drop()
     log.info("dropped %s", target)

@@ -99,6 +99,16 @@ def test_lanes_share_the_rate(lanes: int) -> None:
     assert sum(rows for _, rows in model.rounds) >= 0.9 * rate * HOUR // 1000
 
 
+def test_a_lane_gets_the_whole_rate_while_the_others_wait_for_their_turn() -> None:
+    rate = 100
+    model = Model([FileSize(1, 200)] * 8_000, splits=8)
+    model.plan(lanes=4)
+    model.order(Command(Verb.THROTTLE, rate))
+    an_hour(model, [model.start(SnapshotGoal(0, 4, RoundSize(10**9, 10**6)))])
+    read = sum(rows for _, rows in model.rounds)
+    assert 0.9 * rate * HOUR // 1000 <= read <= 1.1 * rate * HOUR // 1000
+
+
 def test_the_last_lane_with_work_gets_the_whole_rate() -> None:
     rate = 100
     model = Model([FileSize(1, 20)] * 4_000, splits=3)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.errors import TargetBusy
+from airflow_backfill.spark.run.application import work
+from airflow_backfill.spark.run.phases import parser
 from airflow_backfill.spark.session import lock
-from airflow_backfill.spark.session.lock import locked
+from airflow_backfill.spark.session.lock import PATIENCE_SECONDS, locked
+from tests.core.tasks import ONE_FILE
+from tests.ledger.json_target import JsonBuild
 from tests.spark.locks import free
 
 pytestmark = pytest.mark.spark
@@ -63,3 +70,35 @@ def test_another_writer_is_waited_for_and_then_named(spark: SparkSession, tmp_pa
             pass
     with locked(spark, target, patience_seconds=0.0):
         pass
+
+
+class Turn(Event):
+    """The turn of another lane: at each look of the one that waits it commits once more, until its files are read."""
+
+    def __init__(self, build: JsonBuild) -> None:
+        super().__init__()
+        self._build, self._lane, self.looks = build, build.start(SnapshotGoal(0, 2, ONE_FILE)), 0
+        self._file = open(f"{build.location}.backfill/lock", "w")
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.looks += 1
+        before = self._build.reader.log.head()
+        while not self._lane.ended and self._build.reader.log.head() == before:
+            self._lane.step()
+        if self._lane.ended:
+            self._file.close()
+        return False
+
+
+def test_a_lane_waits_for_its_turn_for_as_long_as_the_other_one_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = JsonBuild(tmp_path)
+    build.plan(lanes=2)
+    build.run(SnapshotGoal(1, 2, ONE_FILE))
+    me, turn = build.attempt(), Turn(build)
+    monkeypatch.setattr(lock, "time", SimpleNamespace(monotonic=count(0, PATIENCE_SECONDS / 3).__next__))
+    options = parser("snapshot").parse_args(["--target", build.location, "--lane", "1", "--lanes", "2"])
+    assert work("snapshot", options, spark, me, turn)["read"] == {"unit": "files", "done": 6, "of": 6}
+    assert turn.looks > 3

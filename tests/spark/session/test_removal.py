@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import NotPlanned, SourceUnavailable, TargetExists
+from airflow_backfill.core.errors import Fenced, NotPlanned, SourceUnavailable, TargetExists
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark.run import application
 from airflow_backfill.spark.run.application import work
 from airflow_backfill.spark.run.phases import parser
-from airflow_backfill.spark.run.planner import OnExisting
+from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.session import removal
 from tests.spark.build import Build
 from tests.spark.history import Source
@@ -64,5 +65,37 @@ def test_a_restart_ends_it(build: Build) -> None:
 def test_another_table_in_its_place_stays(source: Source) -> None:
     ControlFolder.beside(source.path).begin_drop()
     with pytest.raises(NotPlanned, match="was not created by a table backfill, so it is not removed"):
-        removal.drop_target(source.spark, source.path)
+        removal.drop_target(source.spark, source.path, None)
     assert Path(source.path, "_delta_log").is_dir()
+
+
+@pytest.mark.parametrize("late", ["cancel", "restart", "folders"])
+def test_a_late_drop_leaves_the_build_that_was_planned_since(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """Its store did not answer for a while, and Airflow took its task for lost: another try has dropped the build, and
+    the next build is at work.
+    """
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    where, name = {"cancel": (application, "ended"), "restart": (Planner, "_ended"), "folders": (removal, "remove")}[
+        late
+    ]
+    real = getattr(where, name)
+
+    def overtaken(*given: Any) -> Any:
+        done = real(*given)
+        monkeypatch.undo()
+        cancelled(build)
+        build.plan()
+        return done
+
+    monkeypatch.setattr(where, name, overtaken)
+    if late == "folders":
+        cancelled(build)
+    else:
+        with pytest.raises(Fenced, match="another table stands at"):
+            build.plan(OnExisting.RESTART) if late == "restart" else cancelled(build)
+    build.snapshot()
+    build.assert_equal_at(source.head)
+    assert build.reader.control.plan(build.reader.state().plan.build) is not None
