@@ -32,7 +32,7 @@ def test_a_directory_that_is_made_is_left_alone(raw):
         make(raw, 0.002)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_what_a_killed_run_left_is_made_again(tmp_path):
     partial = tmp_path / "raw.partial" / "orders"
     partial.mkdir(parents=True)

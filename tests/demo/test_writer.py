@@ -112,6 +112,7 @@ def test_a_writer_makes_the_commits_it_was_asked_for(written):
         assert last(written.tables, TABLES[name]) == written.summary.versions[name]
 
 
+@pytest.mark.soak
 def test_the_folded_journal_equals_the_table(spark, raw, written):
     for name in written.names:
         table, at = TABLES[name], written.tables / name
@@ -123,6 +124,7 @@ def test_the_folded_journal_equals_the_table(spark, raw, written):
                 assert difference.equal, f"{name} version {version}: {difference}"
 
 
+@pytest.mark.soak
 def test_the_change_feed_is_right_at_every_version(spark, raw, written):
     for name in written.names:
         assert_lawful(spark, raw, written.tables, written.entries, TABLES[name])

@@ -29,6 +29,7 @@ def test_what_was_written_is_there_after_a_restart(broker, topic, end):
     assert values(topic) == [b"one", b"two"]
 
 
+@pytest.mark.soak
 def test_a_paused_broker_answers_nobody_until_it_goes_on(broker, topic):
     topic.create()
     broker.pause()
@@ -41,6 +42,7 @@ def test_a_paused_broker_answers_nobody_until_it_goes_on(broker, topic):
     assert values(topic) == [b"one"]
 
 
+@pytest.mark.soak
 def test_a_block_ends_the_broker_even_if_it_is_paused(tmp_path):
     with Broker(tmp_path / "new") as broker:
         process = broker._running

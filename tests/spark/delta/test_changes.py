@@ -87,7 +87,12 @@ def test_the_cheapest_way(history: Callable[[str], Source]) -> None:
 @pytest.mark.parametrize(
     ("after", "through", "legs"),
     # By the feed, each epoch of all histories is the step between two versions: see below.
-    [(6, 9, by_feed), (1, 5, by_difference), (6, 9, by_difference), (11, 12, by_difference)],
+    [
+        (6, 9, by_feed),
+        pytest.param(1, 5, by_difference, marks=pytest.mark.soak),
+        (6, 9, by_difference),
+        (11, 12, by_difference),
+    ],
 )
 def test_parts_of_the_history(history: Callable[[str], Source], after: int, through: int, legs: Callable) -> None:
     check(history("vectors"), after, through, legs)

@@ -127,7 +127,8 @@ def test_last_values_of_which_nobody_has_the_records_are_proven_without_them_and
         _prove_after(build, state, f"DELETE FROM delta.`{build.target}` WHERE id = 6")
 
 
-@pytest.mark.parametrize("compacted", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.soak
+@pytest.mark.parametrize("compacted", [False, True])
 def test_a_row_stands_if_the_last_record_of_its_key_is_gone(
     topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch, compacted: bool
 ) -> None:
