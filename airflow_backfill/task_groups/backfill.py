@@ -197,7 +197,9 @@ class BackfillTaskGroup(TaskGroup):
             )
             self.catch_up = self._task(CatchUpOperator, "catch_up", **later, **applications, **rounds, max_lag=max_lag)
             self.verify = self._task(VerifyOperator, "verify", **later, **applications) if verify else None
-            last = {**later, "trigger_rule": "all_success" if self.dag.fail_fast else "none_failed_min_one_success"}
+            # In a mapped group Airflow takes all tables as one for that rule: one error would finish none of them.
+            alone = next(self.iter_mapped_task_groups(), None) is None and not self.dag.fail_fast
+            last = {**later, "trigger_rule": "none_failed_min_one_success" if alone else "all_success"}
             self.finish = self._task(
                 FinishOperator, "finish", **last, **applications, verified=verify, outlets=[self.handoff_asset]
             )

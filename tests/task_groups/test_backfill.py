@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.models.asset import AssetModel
-from airflow.sdk import DAG, Asset, TaskGroup
+from airflow.sdk import DAG, Asset, TaskGroup, task_group
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.definitions.assets import SerializedAsset
 from airflow.serialization.serialized_objects import DagSerialization
@@ -130,6 +130,19 @@ def test_a_skip_of_the_plan_skips_the_build_and_a_skip_of_the_gate_fails_the_fin
     assert rules.pop("finish") == ("all_success" if fail_fast else "none_failed_min_one_success")
     assert set(rules.values()) == {"all_success"}
     assert dag.task_dict["orders.finish"].upstream_task_ids == {"orders.plan", "orders.verify"}
+
+
+def test_in_a_mapped_group_the_finish_looks_at_its_own_table():
+    """Under its other rule, Airflow fails the finish of all tables as soon as a task of one has failed."""
+    with DAG("d", schedule=None) as dag:
+
+        @task_group
+        def copied(source):
+            with TaskGroup("inside"):
+                group()
+
+        copied.expand(source=["a", "b"])
+    assert {task.trigger_rule for task in dag.tasks} == {"all_success"}
 
 
 def test_options_reach_their_tasks():
