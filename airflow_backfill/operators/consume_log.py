@@ -21,7 +21,8 @@ from airflow_backfill.triggers.lag import LagTrigger
 from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.committed import WAITING
 from airflow_backfill.watching.conditions import window_of
-from airflow_backfill.watching.gate_watch import Approval, GateWatch
+from airflow_backfill.watching.gate_watch import GateWatch
+from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.patience import PATIENCE_POLLS, Patience
 
 if TYPE_CHECKING:
@@ -112,5 +113,5 @@ class ConsumeLogOperator(LogRoundsOperator):
 
     def _watch(self, context: Context) -> GateWatch:
         ti = context["ti"]
-        approval = None if self.approval is None else Approval(ti.dag_id, ti.run_id, self.approval, ti.map_index)
+        approval = None if self.approval is None else Instance(ti.dag_id, ti.run_id, self.approval, ti.map_index)
         return GateWatch(self.target, self.lag, self.build, self.window, approval, self.ledger_conn_id)

@@ -143,10 +143,11 @@ class BackfillTaskGroup(TaskGroup):
 
         rounds = {"round_bytes": round_bytes, "round_rows": round_rows}
         waiting = {"poke_interval": poke_interval, "deferrable": deferrable}
-        # If the plan is skipped, by a branch or a task before the group, so is the whole build. If only the gate is
-        # (soft_fail, a rejection that does not fail its task), it has not opened, and the finish task says so.
-        every = {"ledger_conn_id": ledger_conn_id, "trigger_rule": "all_success"}
-        later = {**every, "target": self._planned("target"), "build": self._planned("build")}
+        later = {
+            "ledger_conn_id": ledger_conn_id,
+            "target": self._planned("target"),
+            "build": self._planned("build"),
+        }
         warnings = {"on_warning_callback": on_warning_callback, "warn_lag": warn_lag}
         applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **warnings, **(spark or {})}
         with self:
@@ -197,9 +198,8 @@ class BackfillTaskGroup(TaskGroup):
             )
             self.catch_up = self._task(CatchUpOperator, "catch_up", **later, **applications, **rounds, max_lag=max_lag)
             self.verify = self._task(VerifyOperator, "verify", **later, **applications) if verify else None
-            last = {**later, "trigger_rule": "all_success" if self.dag.fail_fast else "none_failed_min_one_success"}
             self.finish = self._task(
-                FinishOperator, "finish", **last, **applications, verified=verify, outlets=[self.handoff_asset]
+                FinishOperator, "finish", **later, **applications, verified=verify, outlets=[self.handoff_asset]
             )
             if share_applications:
                 before = [self.snapshot, self.consume_log] if lanes == 1 else [self.consume_log]
@@ -208,8 +208,7 @@ class BackfillTaskGroup(TaskGroup):
                     _share(tasks)
             if asks:
                 self.snapshot >> self._approve(approval if isinstance(approval, Mapping) else {}) >> self.gate
-        self.plan >> [self.snapshot, self.finish]
-        self.snapshot >> self.consume_log >> self.gate >> self.catch_up
+        self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
         if self.verify is None:
             self.catch_up >> self.finish
         else:
@@ -232,7 +231,6 @@ class BackfillTaskGroup(TaskGroup):
             "body": f"The snapshot is read: {rows}, as of epoch {self._planned('epoch')}. "
             f"{self._planned('target')} stays fresh until you decide.",
             "fail_on_reject": True,
-            "trigger_rule": "all_success",
         }
         return self._task(ApprovalOperator, "approve", **{**asked, **approval})
 

@@ -107,5 +107,5 @@ class Warnings:
         try:
             # A notifier renders its texts in place: a copy, so that the next warning gets its own.
             copy(callback)(cast("Context", {**self._context, "warning": warning}))
-        except Exception:
+        except (Exception, SystemExit):  # a thread ends without a word when it exits
             self._log.exception("a callback of a warning failed: %s", callback)

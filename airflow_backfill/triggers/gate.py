@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from airflow_backfill.telling.metrics import tell_progress
-from airflow_backfill.telling.warnings import due, warnings
+from airflow_backfill.telling.warnings import due, times_told, warnings
 from airflow_backfill.triggers.poll import PollTrigger
 from airflow_backfill.watching.gate_watch import GateWatch, Observation
 
@@ -35,7 +35,7 @@ class GateTrigger(PollTrigger):
         super().__init__(poke_interval=poke_interval, deadline=deadline)
         self.watch = watch
         self.warn_lag = warn_lag
-        self.known = dict(known or {})
+        self.known = known or {}
 
     @cached_property
     def _watch(self) -> GateWatch:
@@ -45,7 +45,8 @@ class GateTrigger(PollTrigger):
         observed = self.look(self._watch)
         tell_progress(observed.progress)
         found = warnings(observed.progress, self.warn_lag)
-        return observed.wake or bool(due(found, self.known, observed.progress["seen"]))
+        now = observed.progress["seen"]
+        return observed.wake or bool(due(found, times_told(self.known, now), now))
 
     def look(self, watch: GateWatch) -> Observation:
         return watch.gate()

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from airflow_backfill.triggers.poll import PollTrigger
+from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.request_watch import RequestWatch
 
 LAST = "last"
@@ -15,7 +16,8 @@ LAST = "last"
 class RequestTrigger(PollTrigger):
     """
     Fires when the work of the request has ended, or is lost, and at the deadline. If a user ends the task, the request
-    is withdrawn.
+    is withdrawn. Airflow does not tell that from another triggerer that has taken the wait over, because this one stood
+    still: then the task still waits.
 
     :param watch: the request, from ``RequestWatch.to_json``.
     """
@@ -39,4 +41,9 @@ class RequestTrigger(PollTrigger):
         return {**super().event(), **({LAST: self._watch.last} if self._over else {})}
 
     async def on_kill(self) -> None:
-        await asyncio.to_thread(self._watch.folder.remove, self._watch.name)
+        await asyncio.to_thread(self._withdraw)
+
+    def _withdraw(self) -> None:
+        task = self.task_instance
+        if task is None or Instance(task.dag_id, task.run_id, task.task_id, task.map_index).state() != "deferred":
+            self._watch.folder.remove(self._watch.name)

@@ -11,10 +11,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowRuntimeError
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
-from airflow_backfill.core.errors import Rejected, SourceUnavailable
+from airflow_backfill.core.errors import Rejected
 from airflow_backfill.core.gates.gate import (
     Broken,
     Conditions,
@@ -35,33 +32,8 @@ from airflow_backfill.core.values.phase import BUILDING
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.watching.conditions import high_water
+from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.watched_build import WatchedBuild
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """The task of a DAG run that approves the hand-off."""
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int | None = -1
-
-    def state(self) -> str | None:
-        """The task's current state in Airflow; None if it has none, SourceUnavailable if Airflow does not answer."""
-        try:
-            found = RuntimeTaskInstance.get_task_states(
-                dag_id=self.dag_id, run_ids=[self.run_id], task_ids=[self.task_id]
-            )
-        except AirflowRuntimeError as error:
-            raise SourceUnavailable(
-                f"approval: Airflow does not say the state of task {self.task_id!r}: {error}; this is retried",
-                task_id=self.task_id,
-            ) from None
-        index = -1 if self.map_index is None else self.map_index
-        name = self.task_id if index < 0 else f"{self.task_id}_{index}"
-        state = found.get(self.run_id, {}).get(name)
-        return None if state is None else str(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +62,7 @@ class GateWatch:
     max_lag: MaxLag
     build: str | None = None
     window: Window | None = None
-    approval: Approval | None = None
+    approval: Instance | None = None
     ledger_conn_id: str | None = None
 
     @cached_property
@@ -166,6 +138,6 @@ class GateWatch:
             max_lag=MaxLag(*value["max_lag"]),
             build=value["build"],
             window=None if window is None else Window.from_json(window),
-            approval=None if approval is None else Approval(*approval),
+            approval=None if approval is None else Instance(*approval),
             ledger_conn_id=value["ledger_conn_id"],
         )

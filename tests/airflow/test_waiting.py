@@ -48,14 +48,12 @@ def test_a_gate_that_waits_alone_keeps_the_target_fresh(airflow, source, target)
 
 
 def test_a_gate_that_is_skipped_hands_nothing_over(airflow, source, target):
-    """Other sensors of a DAG may be told to skip what they wait for in vain."""
     more = """verify=False, window=("00:00", "00:00:00.000001", "UTC"), task_args={
         "consume_log": {"window": None}, "gate": {"soft_fail": True, "timeout": 0.3}
     }"""
-    assert airflow.run(group(airflow, source, target, more), "build") == ["failed"]
+    assert airflow.run(group(airflow, source, target, more), "build") == ["success"]
     last = [airflow.tasks()[f"orders.{task}"] for task in ("gate", "catch_up", "finish")]
-    assert last == ["skipped", "skipped", "failed"]
-    assert airflow.stored("orders.finish", "failure")["code"] == "NOT_ALLOWED_NOW"
+    assert last == ["skipped"] * 3
     assert not airflow.events("orders_ready")
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
@@ -22,6 +23,7 @@ from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.operators.served import LOOK_SECONDS, Served, ServedOperator, requested
 from airflow_backfill.operators.snapshot import SnapshotOperator
+from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.patience import PATIENCE_POLLS
 from airflow_backfill.watching.request_watch import RequestWatch
 from tests.airflow.without_spark import built, commit_to
@@ -165,6 +167,18 @@ def test_whoever_ends_the_task_withdraws_its_request(context, folder, tmp_path):
     operator._watch.folder.ask(requested(LAUNCH, int(operator._watch.name.partition("-")[0])))
     operator.on_kill()
     assert not folder.names()
+
+
+@pytest.mark.parametrize(("state", "kept"), [("deferred", True), ("failed", False), (None, False)])
+def test_a_triggerer_that_stood_still_withdraws_no_request_that_another_one_watches(
+    context, folder, tmp_path, monkeypatch, state, kept
+):
+    """Airflow ends its copy of the trigger as if a user had ended the task."""
+    _, waits = deferred(context, tmp_path)
+    monkeypatch.setattr(Instance, "state", lambda self: state)
+    waits.trigger.task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1)
+    asyncio.run(waits.trigger.on_kill())
+    assert bool(folder.names()) is kept
 
 
 @pytest.mark.parametrize("more", [{"conf": {"spark.a": "b"}}, {"environment": {"AIRFLOW_BACKFILL_KAFKA": "secret"}}])

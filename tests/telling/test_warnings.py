@@ -80,9 +80,10 @@ def test_what_is_damaged_or_of_a_wrong_clock_silences_nothing(warnings, told, co
     assert len(told) == 1
 
 
-def test_a_callback_that_fails_hides_nothing_from_the_next(warnings, told, caplog):
+@pytest.mark.parametrize("error", [ConnectionError, SystemExit])
+def test_a_callback_that_fails_hides_nothing_from_the_next(warnings, told, caplog, error):
     def broken(context):
-        raise ConnectionError("no such channel")
+        raise error("no such channel")
 
     warnings([broken, told.append]).tell(progress(LATE))
     assert len(told) == 1

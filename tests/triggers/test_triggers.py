@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import suppress
 from importlib import import_module
 
 import pytest
@@ -19,8 +20,10 @@ from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
 from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.triggers.lag import LagTrigger
+from airflow_backfill.triggers.request import RequestTrigger
 from airflow_backfill.watching.gate_watch import GateWatch
 from airflow_backfill.watching.patience import PATIENCE_POLLS
+from airflow_backfill.watching.request_watch import RequestWatch
 from tests.airflow.without_spark import built, commit_to, foreign, long_ago, make_source, order
 
 SOON = 30
@@ -69,7 +72,12 @@ def admission(target):
     return AdmissionTrigger(**common, max_lag=(3, None))
 
 
-@pytest.mark.parametrize("make", [gate, lag, finish, epoch, admission])
+def request(target):
+    watch = RequestWatch(str(target), "request", 900.0, None).to_json()
+    return RequestTrigger(watch=watch, poke_interval=0.05)
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish, epoch, admission, request])
 def test_a_copy_is_the_same(target, make):
     trigger = make(target)
     assert copied(trigger).serialize() == trigger.serialize()
@@ -100,6 +108,25 @@ def test_a_wait_that_an_older_version_began_goes_on(source, target, version):
         module, _, name = path.rpartition(".")
         assert fire(getattr(import_module(module), name)(**arguments)) == {"deadline": None}, path
     assert GateWatch.from_json({**watch(target), "approval": ["d", "r", "t"]}).approval.map_index == -1
+
+
+@pytest.mark.parametrize("make", [gate, lag, finish, epoch, admission, request])
+def test_a_triggerer_outlives_arguments_that_another_version_wrote(target, make):
+    """A triggerer fails the wait for a TypeError of a constructor. Any other error ends it, with all waits of all DAGs,
+    each time it starts.
+    """
+    path, arguments = make(target).serialize()
+    module, _, name = path.rpartition(".")
+    kind = getattr(import_module(module), name)
+    for argument in arguments:
+        for odd in (None, 1, "odd", ["odd"], {"odd": 1}, [["odd", 1]]):
+            with suppress(TypeError):
+                kind(**{**arguments, argument: odd})
+
+
+def test_a_wait_goes_on_whose_version_kept_no_times_of_its_warnings(source, target):
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    assert fire(copied(gate(target, known=["lag"]))) == {"deadline": None}
 
 
 @pytest.mark.parametrize("make", [gate, lag])

@@ -37,7 +37,8 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.testing.applications import Shell
 from airflow_backfill.testing.json_log import JsonLog
 from airflow_backfill.watching.conditions import window_of
-from airflow_backfill.watching.gate_watch import Approval, GateWatch
+from airflow_backfill.watching.gate_watch import GateWatch
+from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.patience import Patience
 from bench import generated
 from bench.requests import counted
@@ -57,15 +58,15 @@ def watch(target, **options):
 
 
 def approval(monkeypatch, state):
-    monkeypatch.setattr(Approval, "state", lambda self: state)
-    return Approval("d", "r", "approve")
+    monkeypatch.setattr(Instance, "state", lambda self: state)
+    return Instance("d", "r", "approve")
 
 
 @pytest.mark.parametrize(("index", "state"), [(-1, "skipped"), (0, "success"), (1, "failed"), (2, None)])
 def test_a_mapped_approval_is_that_of_its_own_build(monkeypatch, index, state):
     states = {"r": {"approve": "skipped", "approve_0": "success", "approve_1": "failed"}}
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **asked: states)
-    assert Approval("d", "r", "approve", index).state() == state
+    assert Instance("d", "r", "approve", index).state() == state
 
 
 def test_airflow_that_does_not_say_the_state_of_an_approval_is_asked_again(fresh, target, monkeypatch):
@@ -73,10 +74,10 @@ def test_airflow_that_does_not_say_the_state_of_an_approval_is_asked_again(fresh
         raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": 503}))
 
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", down)
-    gate = watch(target, approval=Approval("d", "r", "approve"))
+    gate = watch(target, approval=Instance("d", "r", "approve"))
     patience = Patience(logging.getLogger(__name__), 2)
     assert patience.ask(gate.live) is None
-    with pytest.raises(SourceUnavailable, match=r"approval: Airflow does not say the state of task 'approve'.*503"):
+    with pytest.raises(SourceUnavailable, match=r"Airflow does not say the state of task 'approve'.*503"):
         patience.ask(gate.live)
 
 
@@ -202,7 +203,7 @@ def test_a_foreign_commit_opens_nothing(fresh, target):
 
 
 def test_it_survives_json():
-    whole = GateWatch("/t", MaxLag(age=5), "b", NEVER, Approval("d", "r", "t", 2), "conn")
+    whole = GateWatch("/t", MaxLag(age=5), "b", NEVER, Instance("d", "r", "t", 2), "conn")
     assert GateWatch.from_json(json.loads(json.dumps(whole.to_json()))) == whole
     bare = GateWatch("/t", MaxLag(epochs=0))
     assert GateWatch.from_json(json.loads(json.dumps(bare.to_json()))) == bare
