@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.models.asset import AssetModel
-from airflow.sdk import DAG, Asset, TaskGroup, task_group
+from airflow.sdk import DAG, Asset, TaskGroup
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.definitions.assets import SerializedAsset
 from airflow.serialization.serialized_objects import DagSerialization
