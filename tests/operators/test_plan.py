@@ -125,7 +125,7 @@ def test_an_existing_build_fails_if_that_was_asked_for(context, source, target):
 
 
 def test_a_restart_over_a_log_that_cannot_be_read_says_what_to_do_by_hand(context, source, target):
-    """Whose table it is stands in the lost commits, so nothing may drop it."""
+    """Whose table it is stands in the lost commits, so a restart may not drop it."""
     built(source, target, "plan", "snapshot")
     (target / "_delta_log" / f"{1:020}.json").unlink()
     with pytest.raises(AirflowFailException, match=f"HISTORY_LOST.*delete the folder {target} yourself"):

@@ -130,6 +130,24 @@ def a_commit_in_several_parts_has_the_condition_too(spark: SparkSession) -> None
     assert one.read("x", 1) == b"0" and sum(map(len, one.chunks("x"))) == len(large)
 
 
+def a_commit_needs_the_one_before(spark: SparkSession) -> None:
+    """An attempt writes it after its target was dropped. A checkpoint says that the one before was there, too."""
+    jvm, conf = spark.sparkContext._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+    one = store(spark, "lake")
+
+    def write(version: int) -> None:
+        path = jvm.org.apache.hadoop.fs.Path(f"{one.url}/{LOG}/{commit_name(version)}")
+        jvm.airflow_backfill.S3LogStore(conf).write(path, jvm.java.util.List.of("{}").iterator(), False, conf)
+
+    assert "No such folder" in str(refuses(Py4JJavaError, lambda: write(3)))
+    for version in (0, 1):
+        write(version)
+    assert "No commit before" in str(refuses(Py4JJavaError, lambda: write(3)))
+    one.create(f"{LOG}/{2:020}.checkpoint.parquet", b"")
+    write(3)
+    assert list(one.list(LOG)) == [*map(commit_name, (0, 1)), f"{2:020}.checkpoint.parquet", commit_name(3)]
+
+
 def half_a_commit_is_never_seen(spark: SparkSession) -> None:
     jvm, conf = spark.sparkContext._jvm, spark._jsparkSession.sessionState().newHadoopConf()
     for bucket in ("lake", "old"):
@@ -170,6 +188,7 @@ ALL = (
     a_lost_answer_is_a_lost_race_and_the_log_has_the_commit,
     a_listing_begins_where_it_is_told,
     a_commit_in_several_parts_has_the_condition_too,
+    a_commit_needs_the_one_before,
     half_a_commit_is_never_seen,
     requests_are_counted,
     a_plan_and_its_snapshot,

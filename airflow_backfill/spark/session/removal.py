@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import BackfillError, Fenced, NotPlanned
+from airflow_backfill.core.model.record import generation_in
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import OF_A_BUILD, ControlFolder, location_beside
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -41,11 +42,11 @@ def drop_target(spark: SparkSession, target: str, table: str | None) -> None:
     is left. NotPlanned if a build did not create the target. ``table`` is ``table_at`` before its build was ended:
     Fenced if there is another one now. This one is late then, because another drop and a new plan came first.
     """
-    control = ControlFolder.beside(target, spark)
+    control, table_log = ControlFolder.beside(target, spark), DeltaLog(open_store(target, spark=spark))
     try:
-        _, metadata = DeltaLog(open_store(target, spark=spark)).protocol_and_metadata()
+        _, metadata = table_log.protocol_and_metadata()
     except BackfillError as error:
-        if error.retry or not control.dropping:
+        if error.retry or not (control.dropping or _has_record(table_log)):
             raise
     else:
         if OWNER not in metadata.configuration:
@@ -68,3 +69,13 @@ def drop_target(spark: SparkSession, target: str, table: str | None) -> None:
         remove(spark, f"{location_beside(target)}/{folder}")
     control.end_drop()
     log.info("dropped %s", target)
+
+
+def _has_record(table_log: DeltaLog) -> bool:
+    """Whether a build wrote one of the commits after the last one that is missing. An attempt that was committing while
+    its target was dropped may leave such a commit, alone or in the log of the next table.
+    """
+    try:
+        return any(map(generation_in, table_log.newest_first()))
+    except BackfillError:
+        return False

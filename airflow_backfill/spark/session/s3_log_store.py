@@ -3,7 +3,9 @@
 Delta's own one looks whether a commit exists and then overwrites it: it asks S3A for ``create(path, overwrite=false)``,
 which looks, too, and never makes the write itself conditional (Hadoop 3.5). S3A can: ``createFile`` with the option
 ``fs.option.create.conditional.overwrite`` sends ``If-None-Match: *``, since Hadoop 3.4.2. This log store asks for that.
-Where S3A cannot (Hadoop 3.4.1, which Spark 4.0 carries), it sends the same request itself, through S3A's client.
+Where S3A cannot (Hadoop 3.4.1, which Spark 4.0 carries), it sends the same request itself, through S3A's client. It
+writes a commit only if the one before is there: S3 makes a folder for any file, so an attempt that sleeps through the
+drop of its target would begin a log with its next commit.
 
 The files beside a target are created through it, too, also where commits go through another log store: such as Delta's
 ``S3DynamoDBLogStore``, which takes each numbered file for a commit and asks for the one before.
@@ -69,6 +71,7 @@ public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
       return;
     }
     S3AFileSystem s3 = (S3AFileSystem) path.getFileSystem(conf);
+    follow(s3, path, conf);
     try {
       if (s3.hasPathCapability(path, CONDITION)) create(s3, path, actions);
       else put(s3, path, actions);
@@ -78,6 +81,19 @@ public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
       exists.initCause(error);
       throw exists;
     }
+  }
+
+  // Delta numbers a commit when its work begins. If the table was dropped since, the commit would be there alone.
+  private void follow(S3AFileSystem s3, Path path, Configuration conf) throws IOException {
+    Path log = path.getParent();
+    boolean first = path.getName().matches("0{20}.json");
+    if (first || !log.getName().equals("_delta_log") || !path.getName().matches("[0-9]{20}.json")) return;
+    long version = Long.parseLong(path.getName().substring(0, 20)) - 1;
+    String before = String.format("%020d", new Object[] {Long.valueOf(version)});
+    if (s3.exists(new Path(log, before + ".json"))) return;
+    Iterator left = listFrom(new Path(log, before), conf);
+    boolean checkpoint = left.hasNext() && ((FileStatus) left.next()).getPath().getName().startsWith(before);
+    if (!checkpoint) throw new FileNotFoundException("No commit before " + path);
   }
 
   private static void create(S3AFileSystem s3, Path path, Iterator actions) throws IOException {

@@ -64,9 +64,17 @@ class Checker:
                 f"Spark cannot represent the source's columns ({_first_line(error)}), so the source cannot be read; "
                 "build from a table without that column"
             ) from None
+        self._fields = schema.fields
         names = schema.fieldNames()
         self._names = {name.lower(): name for name in names} | {name: name for name in names}
         self._functions = functions
+
+    def columns(self) -> list[CheckedColumn]:
+        """The source's columns as they are. Spark is not asked: it looks at all columns for each one."""
+        return [
+            CheckedColumn(StructField(f.name, _bare(f.dataType), f.nullable), f.name, frozenset([f.name]))
+            for f in self._fields
+        ]
 
     def column(self, sql: str) -> CheckedColumn:
         """The column that the expression selects; InvalidExpression if it is not allowed."""

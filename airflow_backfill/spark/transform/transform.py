@@ -141,14 +141,16 @@ def parse(
     for field in source_schema.fields:
         _check_name(field.name, f"column {field.name!r} of the source", _RENAME)
     checker = Checker(spark, source_schema, ALLOWED | make_functions(spark, functions or {}))
-    columns = [quoted(f.name) for f in source_schema.fields] if select is None else list(select)
+    if select is None:
+        columns = [(quoted(found.field.name), found) for found in checker.columns()]
+    else:
+        columns = [(sql, checker.column(sql)) for sql in select]
     if not columns:
         raise InvalidExpression("select is empty: name at least one column, or leave it out", expression="")
     outputs: list[Output] = []
     fields: list[StructField] = []
     uses: set[str] = set()
-    for sql in columns:
-        found = checker.column(sql)
+    for sql, found in columns:
         _check_name(found.field.name, sql, "give it another name with AS")
         if not _stored(found.field.dataType):
             kind = found.field.dataType.simpleString()

@@ -4,14 +4,18 @@ the next drop ends it.
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import Fenced, NotPlanned, SourceUnavailable, TargetExists
+from airflow_backfill.core.errors import Fenced, HistoryLost, NotPlanned, SourceUnavailable, TargetExists
+from airflow_backfill.core.model.record import FORMAT
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.spark.run import application
 from airflow_backfill.spark.run.application import work
 from airflow_backfill.spark.run.phases import parser
@@ -60,6 +64,21 @@ def test_a_restart_ends_it(build: Build) -> None:
     assert build.plan(OnExisting.RESTART).totals.snapshot_rows == 0
     build.snapshot()
     build.assert_equal_at(build.source.head)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_commit_without_the_one_before_is_dropped_if_a_build_wrote_it(
+    spark: SparkSession, tmp_path: Path, ours: bool
+) -> None:
+    """An attempt was committing while its target was dropped, and the store took the file without its folder."""
+    target, record = tmp_path / "target", {"airflow_backfill": FORMAT, "generation": 3}
+    late = target / LOG / commit_name(5)
+    late.parent.mkdir(parents=True)
+    actions = [{"commitInfo": {"userMetadata": json.dumps(record)}}, {"txn": {"appId": "build/1/0", "version": 7}}]
+    late.write_text("".join(json.dumps(action) + "\n" for action in actions[0 if ours else 1 :]))
+    with nullcontext() if ours else pytest.raises(HistoryLost):
+        removal.drop_target(spark, str(target), None)
+    assert target.exists() is not ours
 
 
 def test_another_table_in_its_place_stays(source: Source) -> None:
