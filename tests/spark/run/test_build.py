@@ -230,11 +230,11 @@ def test_who_follows_a_build_is_fenced_before_it_is_dropped(
     finished = build.hand_off()
     last: list[str] = []
 
-    def dropping(spark: SparkSession, target: str) -> None:
+    def dropping(spark: SparkSession, target: str, table: str | None) -> None:
         newest = build.reader.state().newest
         assert newest is not None and newest.record.event is Event.CLAIM
         last.append(newest.record.attempt)
-        drop_target(spark, target)
+        drop_target(spark, target, table)
 
     monkeypatch.setattr(planner, "drop_target", dropping)
     planned = build.plan(OnExisting.RESTART)
