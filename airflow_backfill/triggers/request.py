@@ -16,8 +16,8 @@ LAST = "last"
 class RequestTrigger(PollTrigger):
     """
     Fires when the work of the request has ended, or is lost, and at the deadline. If a user ends the task, the request
-    is withdrawn. Airflow does not tell that from another triggerer that has taken the wait over, because this one stood
-    still: then the task still waits.
+    is withdrawn. Airflow ends the trigger in the same way if this triggerer stood still and another one has taken the
+    wait over: then the task still waits, and the request stays.
 
     :param watch: the request, from ``RequestWatch.to_json``.
     """
