@@ -17,7 +17,8 @@ from demo.kafka.broker import Broker
 from environment import quick
 from tests.kafka.conftest import broker, topic
 from tests.made_once import made_once
-from tests.spark.history import Source, create, live_through
+from tests.spark import histories
+from tests.spark.history import PLAIN, Source, create
 
 
 @pytest.fixture(scope="session")
@@ -57,10 +58,6 @@ as usual: otherwise it needs a third of all CPU. The heap is large from the star
 CPU collects garbage. Huge pages save another twentieth.
 """
 
-PLAIN = ("id", "part", "name", "n")
-# No backtick: Delta itself fails to UPDATE a table with one in a column name, if it has a change feed.
-ODD = ("the id", "part,of;it", "na.me", "n=(1)")
-
 
 @pytest.fixture(scope="session")
 def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Source]:
@@ -70,14 +67,8 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
     """
 
     def table(kind: str) -> Source:
-        def at(place: Path) -> Source:
-            return Source(spark, str(place / "table"), ODD if kind == "odd names" else PLAIN)
-
-        def make(place: Path) -> None:
-            create(at(place), vectors=kind != "no vectors", partitioned=kind == "odd names")
-            live_through(at(place))
-
-        return at(made_once(tmp_path_factory, f"history of {kind}", make))
+        place = made_once(tmp_path_factory, f"history of {kind}", lambda place: histories.lay_out(spark, kind, place))
+        return histories.source(spark, kind, place)
 
     return table
 

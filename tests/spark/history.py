@@ -15,6 +15,9 @@ from airflow_backfill.spark.target_table.net_change import OP, UPSERT
 from airflow_backfill.spark.transform.transform import quoted
 
 ROWS = 240
+PLAIN = ("id", "part", "name", "n")
+# No backtick: Delta itself fails to UPDATE a table with one in a column name, if it has a change feed.
+ODD = ("the id", "part,of;it", "na.me", "n=(1)")
 
 
 @dataclass(frozen=True)

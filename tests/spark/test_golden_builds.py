@@ -16,8 +16,7 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.reader import BuildReader
 from tests.golden.archive import ARCHIVES, locked, unpack
 from tests.spark.build import Build
-from tests.spark.conftest import PLAIN
-from tests.spark.history import Source
+from tests.spark.history import PLAIN, Source
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,7 @@ from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from tests.spark.build import Build
-from tests.spark.conftest import PLAIN
-from tests.spark.history import Source, create
+from tests.spark.history import PLAIN, Source, create
 from tests.system.applications import Applications, table_backfill
 from tests.waiting import until
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.conftest import PLAIN
-from tests.spark.history import Source, create
+from tests.spark.history import PLAIN, Source, create
 from tests.system import event_log
 from tests.system.applications import Applications
 

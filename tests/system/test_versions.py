@@ -21,9 +21,8 @@ from environment import quick
 from environment.jars import Jar, fetch
 from tests.made_once import made_once
 from tests.spark import every_type
-from tests.spark.conftest import PLAIN
 from tests.spark.every_type import SELECT, WHERE
-from tests.spark.history import Source, difference
+from tests.spark.history import PLAIN, Source, difference
 from tests.system.applications import Applications
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]

@@ -24,8 +24,7 @@ from airflow_backfill.spark.run.planner import OnExisting
 from airflow_backfill.spark.session.removal import drop_target
 from airflow_backfill.spark.strategies import snapshot
 from tests.spark.build import Build, no_rows
-from tests.spark.conftest import PLAIN
-from tests.spark.history import Source, clean_up_log, copied, live_again, vacuum
+from tests.spark.history import PLAIN, Source, clean_up_log, copied, live_again, vacuum
 
 pytestmark = pytest.mark.spark
 
