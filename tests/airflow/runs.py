@@ -47,7 +47,8 @@ class DagTests:
             yield
             killer.start()
         except BaseException:
-            os.killpg(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended
+                os.killpg(pid, signal.SIGKILL)
             raise
         finally:
             process.stdout.readline()

@@ -59,7 +59,7 @@ def test_a_broker_that_cannot_begin_says_why(tmp_path):
         Broker(tmp_path).start()
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.soak), "consumer"])
 def test_a_group_of_consumers_shares_a_topic(broker, topic, protocol):
     topic.create()
     topic.send([Record(b"one")])

@@ -69,7 +69,7 @@ def check(source: Source, after: int, through: int, legs: Callable[[Sequence[Epo
         pytest.param("no vectors", by_difference, marks=pytest.mark.soak),
         ("vectors", by_difference),
         ("odd names", by_feed),
-        ("odd names", by_difference),
+        pytest.param("odd names", by_difference, marks=pytest.mark.soak),
     ],
 )
 def test_all_epochs_at_once(history: Callable[[str], Source], kind: str, legs: Callable) -> None:
@@ -90,7 +90,7 @@ def test_the_cheapest_way(history: Callable[[str], Source]) -> None:
     [
         (6, 9, by_feed),
         pytest.param(1, 5, by_difference, marks=pytest.mark.soak),
-        (6, 9, by_difference),
+        pytest.param(6, 9, by_difference, marks=pytest.mark.soak),
         (11, 12, by_difference),
     ],
 )

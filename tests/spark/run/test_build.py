@@ -197,7 +197,9 @@ def test_rows_are_counted_as_they_were_changed(source: Source, tmp_path: Path) -
     build.assert_equal_at(source.head)
 
 
-@pytest.mark.parametrize("emptied", [False, True], ids=["never written", "emptied"])
+@pytest.mark.parametrize(
+    "emptied", [pytest.param(False, id="never written", marks=pytest.mark.soak), pytest.param(True, id="emptied")]
+)
 def test_a_table_without_rows(spark: SparkSession, source: Source, tmp_path: Path, emptied: bool) -> None:
     empty = source if emptied else no_rows(spark, str(tmp_path / "empty"), PLAIN)
     if emptied:

@@ -199,8 +199,15 @@ def test_a_merge_does_not_open_files_without_its_keys(spark: SparkSession, targe
     assert len(commits(target)) == 2
 
 
-@pytest.mark.parametrize("vectors", [True, False])
-@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize(
+    ("vectors", "gone"),
+    [
+        (True, True),
+        (False, False),
+        pytest.param(True, False, marks=pytest.mark.soak),
+        pytest.param(False, True, marks=pytest.mark.soak),
+    ],
+)
 def test_a_merge_that_adds_a_key_of_the_target_commits_nothing(
     spark: SparkSession, target: str, vectors: bool, gone: bool
 ) -> None:
