@@ -37,6 +37,8 @@ _CLIENT_OPTIONS = frozenset(
     | {"proxy_url", "randomize_addresses", "read_timeout", "timeout", "user_agent"}
 )
 """Settings of the connection to any store, here with the store's prefix: ``aws_allow_http``."""
+PANIC = "PanicException"
+"""What obstore raises for a setting that it cannot put into a request. It cannot be imported, and is no Exception."""
 PAGE = 1000
 """Names in a page of a listing, at most."""
 LAST = chr(0x10FFFF)
@@ -73,7 +75,7 @@ class ObjectStore:
             self._bucket = _client(
                 f"{scheme}://{location.authority}", prefix, tuple(sorted(options.items())), tuple(sorted(given.items()))
             )
-        except (errors.BaseError, ValueError) as error:
+        except (errors.BaseError, TypeError, ValueError) as error:
             raise InvalidSpec(f"{self.url}: {first_line(error)}") from None
         # Like Hadoop: a slash more is no folder more, nor is a dot.
         self._root = "".join(f"{part}/" for part in location.path.split("/") if part not in ("", "."))
@@ -186,6 +188,14 @@ class ObjectStore:
             why = CLOCK_WRONG if SKEWED in said else first_line(error)
             raise expired(self.url, said) or SourceUnavailable(
                 f"{self.url}/{name}: {why}; this is retried", file=name
+            ) from None
+        except BaseException as error:
+            if type(error).__name__ != PANIC:
+                raise
+            raise InvalidSpec(
+                f"{self.url}: obstore can send no request: {first_line(error)}. A setting of the store is wrong, such "
+                "as an endpoint without http:// or a key with a line break; correct it in the connection in "
+                "ledger_conn_id, or in the environment"
             ) from None
 
 

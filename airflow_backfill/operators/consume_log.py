@@ -42,12 +42,13 @@ class ConsumeLogOperator(LogRoundsOperator):
 
     :param window: when the hand-off may begin, as for the gate.
     :param approval: id of the task in the same DAG run that approves the hand-off. If that task fails, this one fails
-        for good.
+        for good. (templated)
     :param poke_interval: seconds between two polls while it waits.
     :param deferrable: whether to wait in the triggerer.
     """
 
     entry_point = "consume_log"
+    template_fields: Sequence[str] = (*LogRoundsOperator.template_fields, "approval")
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from airflow_backfill.plugin.orders import ORDERS
-from airflow_backfill.plugin.tasks import INSTANCE, Table, rendered, same_instance, same_target
+from airflow_backfill.plugin.tasks import INSTANCE, Table, Task, rendered, same_instance, same_target
 from airflow_backfill.watching.committed import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
@@ -48,7 +48,8 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     waiting = (
         select(TaskInstance.task_id, TaskInstance.map_index, Stored.value)
         .join(Stored, same_instance(TaskInstance, Stored))
-        .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING)
+        .join(Rendered, same_instance(TaskInstance, Rendered))
+        .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING, ours)
     )
     asked = (
         select(TaskInstance, HITLDetail)
@@ -58,6 +59,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     drawn = (task for task in table.tasks if (task.dag_id, task.run_id) == (newest.dag_id, newest.run_id))
     worked = next(drawn, newest)
     mine = _place(worked.task_id, -1), _place(worked.task_id, worked.map_index)
+    waited_for = _waited_for(session, newest)
     return {
         "dag_id": newest.dag_id,
         "run_id": newest.run_id,
@@ -68,7 +70,8 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         "asked": [
             {**_instance(task), "subject": detail.subject, "options": detail.options}
             for task, detail in session.execute(asked)
-            if _place(task.task_id, task.map_index) in mine
+            if table.target in waited_for.get((task.task_id, task.map_index), ())
+            or ((task.task_id, task.map_index) not in waited_for and _place(task.task_id, task.map_index) in mine)
         ],
     }
 
@@ -97,6 +100,20 @@ def ended_in(session: Session, found: Collection[Table]) -> dict[tuple[str, str]
         if target:
             ended.setdefault((task.dag_id, same_target(target)), []).append(_instance(task))
     return ended
+
+
+def _waited_for(session: Session, run: TaskInstance | Task) -> dict[tuple[str, int], set[str]]:
+    """The targets whose tasks in a run wait for an approval, by the approval's task and map index. Beside each other,
+    without task groups, nothing else tells whose it is.
+    """
+    query = select(rendered("approval"), Rendered.map_index, rendered("target")).where(
+        Rendered.dag_id == run.dag_id, Rendered.run_id == run.run_id
+    )
+    found: dict[tuple[str, int], set[str]] = {}
+    for approval, n, target in session.execute(query):
+        if approval and target:
+            found.setdefault((approval, n), set()).add(same_target(target))
+    return found
 
 
 def _instance(task: TaskInstance) -> dict[str, Any]:

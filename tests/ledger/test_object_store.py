@@ -67,10 +67,31 @@ def test_a_setting_of_the_client_is_one_of_the_store(options: dict[str, str], se
     assert store.list("") == ["x"]
 
 
-@pytest.mark.parametrize("setting", [{"aws_timeout": "soon"}, {"aws_allow_http": "maybe"}, {"aws_nonsense": "1"}])
+@pytest.mark.parametrize(
+    "setting",
+    [{"aws_timeout": "soon"}, {"aws_allow_http": "maybe"}, {"aws_nonsense": "1"}, {"aws_credential_provider": "mine"}],
+)
 def test_a_setting_of_no_use_is_refused(setting: dict[str, str]) -> None:
     with pytest.raises(InvalidSpec, match="s3a://bucket/t: "):
         open_store("s3a://bucket/t", options=setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"aws_endpoint": "localhost:9000"},
+        {"aws_endpoint": "http://localhost:99999"},
+        {"aws_endpoint": str({"url": "http://localhost"})},
+        {"aws_access_key_id": "canary\n"},
+    ],
+)
+def test_a_setting_that_fits_into_no_request_is_refused(options: dict[str, str], setting: dict[str, str]) -> None:
+    """The library panics when it makes one."""
+    store = open_store("s3a://bucket/t", options={**options, **setting})
+    for request in (lambda: store.list("x"), lambda: store.read("x", 1), lambda: store.create("x", b"")):
+        with pytest.raises(InvalidSpec, match=r"s3a://bucket/t: obstore can send no request: .*ledger_conn_id") as said:
+            request()
+        assert "canary" not in str(said.value)
 
 
 @pytest.mark.slow

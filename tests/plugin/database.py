@@ -46,8 +46,9 @@ def emptied() -> None:
 
 
 def ran(dag_id: str, task_id: str, *, run_id: str = RUN, map_index: int = -1, **told: Any) -> None:
-    """A task instance that ran. ``target``, ``ledger_conn_id``: its rendered fields. ``attempt``: the one that it drew;
-    none if it is no application. ``at``: when, in seconds since 1970. ``state``, ``operator``: of the task instance.
+    """A task instance that ran. ``target``, ``ledger_conn_id``, ``approval``: its rendered fields. ``attempt``: the one
+    that it drew; none if it is no application. ``at``: when, in seconds since 1970. ``state``, ``operator``: of the
+    task instance.
     """
     at = datetime.fromtimestamp(told.get("at", time.time()), timezone.utc)
     with create_session() as session:
@@ -56,7 +57,7 @@ def ran(dag_id: str, task_id: str, *, run_id: str = RUN, map_index: int = -1, **
         of_airflow = {"pool": "default_pool", "pool_slots": 1, "state": told.get("state", "running"), "try_number": 1}
         of_airflow |= {"operator": told.get("operator", "SnapshotOperator"), "start_date": at}
         _put(session, TaskInstance, id=uuid4(), **instance, **of_airflow)
-        fields = {name: told[name] for name in ("target", "ledger_conn_id") if name in told}
+        fields = {name: told[name] for name in ("target", "ledger_conn_id", "approval") if name in told}
         _put(session, RenderedTaskInstanceFields, **instance, rendered_fields=fields)
         if "attempt" in told:
             _put(

@@ -246,6 +246,23 @@ def test_each_table_of_a_mapped_group_has_its_own_gate_and_approval(
         assert (run["gate"], [one["map_index"] for one in run["asked"]]) == ([f"table {n} is behind"], [n])
 
 
+def test_each_build_of_a_dag_without_task_groups_has_its_own_gate_and_approval(
+    source: Path, tmp_path: Path, client: Client
+) -> None:
+    for n in (0, 1):
+        target, of_build = str(tmp_path / f"table {n}"), {"task": "consume_log", "approval": f"approve_{n}"}
+        built(source, Path(target), "plan", "snapshot")
+        worked("orders_dag", f"consume_log_{n}", target, state="deferred", **of_build)
+        database.waits("orders_dag", f"consume_log_{n}", -1, f"table {n} is behind")
+        database.asks("orders_dag", f"approve_{n}", -1)
+    database.asks("orders_dag", "both", -1)
+    for build in client("editor").get("builds").json()["builds"]:
+        n = build["target"][-1]
+        run = client("editor").get(f"dags/orders_dag/builds/{build['key']}").json()["run"]
+        asked = sorted(one["task_id"] for one in run["asked"])
+        assert (run["gate"], asked) == ([f"table {n} is behind"], [f"approve_{n}", "both"])
+
+
 def test_the_approval_of_a_build_with_lanes_is_asked_of_it(client: Client, target: str) -> None:
     worked("orders_dag", "orders.lanes", target, map_index=3, state="success")
     database.asks("orders_dag", "orders.approve", -1)
