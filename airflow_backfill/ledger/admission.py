@@ -33,7 +33,8 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
     except (HistoryLost, RecordInvalid) as error:
         drop = f"if that is not possible, run 'table-backfill cancel {spec.target} --drop --why REASON'"
         by_hand = f"or, if no commit tells that the table is a build's, delete the folder {spec.target} yourself"
-        raise type(error)(f"{error.message}; {drop}, {by_hand}; then clear the task", **error.data) from error
+        restore = "; restore it from a copy" if isinstance(error, HistoryLost) else ""
+        raise type(error)(f"{error.message}{restore}; {drop}, {by_hand}; then clear the task", **error.data) from error
     owner = metadata.configuration.get(OWNER)
     if owner != spec.name:
         whose = f"belongs to build {owner!r}, not to {spec.name!r}" if owner else "was not made by a table backfill"

@@ -130,7 +130,8 @@ class ServedOperator(BaseOperator):
         if taker is None:
             raise ApplicationFailed(
                 f"no service took the request within {watch.patience_seconds:.0f} s: look whether the task with the "
-                f"ServiceOperator of {watch.service} runs, and whether at_once leaves room",
+                f"ServiceOperator of {watch.service} runs; if other requests hold all its places, raise its at_once, "
+                "or patience_seconds of Served",
                 service=watch.service,
             )
         raise ApplicationFailed(f"service {taker} of {watch.service} has died", service=watch.service)

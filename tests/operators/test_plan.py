@@ -128,7 +128,10 @@ def test_a_restart_over_a_log_that_cannot_be_read_says_what_to_do_by_hand(contex
     """Whose table it is stands in the lost commits, so a restart may not drop it."""
     built(source, target, "plan", "snapshot")
     (target / "_delta_log" / f"{1:020}.json").unlink()
-    with pytest.raises(AirflowFailException, match=f"HISTORY_LOST.*delete the folder {target} yourself"):
+    with pytest.raises(
+        AirflowFailException,
+        match=f"HISTORY_LOST.*; restore it from a copy; if that is not possible, .*delete the folder {target} yourself",
+    ):
         plan(source, target, on_existing="restart").execute(context)
     shutil.rmtree(target)
     with pytest.raises(AirflowException, match="Spark was started"):

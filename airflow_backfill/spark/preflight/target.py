@@ -32,11 +32,13 @@ _FILLED = (_GENERATED, _IDENTITY, "CURRENT_DEFAULT")
 """What says of a column that Delta fills it where a row has no value."""
 
 
-def inspect_target(spark: SparkSession, spec: BackfillSpec) -> TableMetadata | None:
-    """The target's metadata if it belongs to this build; None if the location is empty; TargetExists otherwise."""
+def inspect_target(spark: SparkSession, spec: BackfillSpec, *, dropped: bool = False) -> TableMetadata | None:
+    """The target's metadata if it belongs to this build; None if the location is empty; TargetExists otherwise.
+    ``dropped``: the target was dropped just now, so it need not be empty.
+    """
     check_whole(ControlFolder.beside(spec.target, spark), spec.target)
     metadata = admit_target(DeltaLog(open_store(spec.target, spark=spark)), spec)
-    if metadata is None:
+    if metadata is None and not dropped:
         check_free(spark, spec.target)
     return metadata
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
@@ -35,7 +36,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import check_lanes
 from airflow_backfill.core.target_table.rules import APPEND_ONLY, TXN_RETENTION, check_rules
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.core.values.control import obey
+from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
@@ -62,6 +63,7 @@ from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.creation import create_table
 from airflow_backfill.spark.session.crowding import crowding
 from airflow_backfill.spark.session.failure import coded, refused_by_defaults
+from airflow_backfill.spark.session.interrupting import CHECK_SECONDS
 from airflow_backfill.spark.session.removal import drop_target, remove, table_at
 from airflow_backfill.spark.session.settings import TABLE_DEFAULTS, SessionSettings, cluster_cores, table_defaults
 from airflow_backfill.spark.strategies.arrangement import key_ranges
@@ -100,6 +102,7 @@ class Planner:
         self._shell = Shell(spark, spec.target)
         self._settings = SessionSettings.read(spark)
         self._settings.set(spark)
+        self._dropped = False
 
     def plan(self, on_existing: OnExisting) -> tuple[BuildState, dict[str, Any]]:
         """The build's state, and the plan's report. A restart that cannot be planned leaves the build that is there."""
@@ -193,7 +196,9 @@ class Planner:
         finally:
             remove(self._spark, trial)
         if dropping or self._ended():
+            self._stop_attempts(table)
             drop_target(self._spark, self._spec.target, table)
+            self._dropped = True
 
     def _ended(self) -> bool:
         """Fence the running attempts of the existing build, if the log allows it. False if there is no build."""
@@ -211,11 +216,20 @@ class Planner:
             log.warning("the build cannot be cancelled first; it is dropped anyway: %s", error)
         return True
 
+    def _stop_attempts(self, table: str | None) -> None:
+        """Order attempts at the build of ``table`` that still run to end. Where no lock keeps them out, they get time
+        for it: one in the middle of a round could commit to the next table, if that has as many commits by then.
+        """
+        if table is not None:
+            self._shell.reader.control.order(build_id(table, self._spec.name), Command(Verb.CANCEL))
+        if not Location.parse(self._spec.target).local:
+            time.sleep(3 * CHECK_SECONDS)
+
     def _existing(self) -> BuildState | None:
         """The build that the target holds; InvalidSpec or TargetExists if it holds none, and this one cannot be planned
         there.
         """
-        metadata = inspect_target(self._spark, self._spec)
+        metadata = inspect_target(self._spark, self._spec, dropped=self._dropped)
         if metadata is None:
             return None
         try:
@@ -257,7 +271,8 @@ class Planner:
             properties["delta.columnMapping.mode"] = "name"
         columns = clustering_columns(found.target_key, schema) if clustered else []
         try:
-            create_table(self._spark, location or self._spec.target, schema, properties, columns)
+            target = location or self._spec.target
+            create_table(self._spark, target, schema, properties, columns, dropped=self._dropped)
         except Exception as error:
             refused = refused_by_defaults(error, table_defaults(self._spark))
             if refused is None:

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
+from threading import Event
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.arguments import Arguments
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    context, task, executors = spark.sparkContext, waiting_task(), executors_of(spark)
+    context, task, executors, broken = spark.sparkContext, waiting_task(), executors_of(spark), Event()
 
     def check() -> None:
         if context._jsc.sc().isStopped():
@@ -59,10 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise RuntimeError("the task that waited for this service has ended: the service ends, too")
         if executors is not None and executors.gone_for_good():
             raise RuntimeError("jobs wait without any executor: the service ends, and the next one asks anew")
+        if broken.is_set():
+            raise RuntimeError("files in spark.local.dir are gone: the service ends, and the next one has new folders")
 
     Service(
         folder,
-        partial(serve, spark),
+        partial(serve, spark, broken),
         partial(cancel, spark),
         check,
         make_thread=InheritableThread,

@@ -12,14 +12,16 @@ from airflow_backfill.core.values.options import invalid
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.application import concluded, started, work
 from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, parser
+from airflow_backfill.spark.session.failure import SCRATCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def serve(spark: SparkSession, request: Request, stopped: Event) -> None:
+def serve(spark: SparkSession, broken: Event, request: Request, stopped: Event) -> None:
     """Do the work of a request, and store its outcome. Spark shares its cores fairly between targets: it never forgets
-    a pool, and looks at all of them before each task, so there must not be one for each request.
+    a pool, and looks at all of them before each task, so there must not be one for each request. ``broken`` is set if
+    Spark's scratch folder was emptied: Spark goes on to look for its subfolders, so later requests would fail, too.
     """
     context, session = spark.sparkContext, spark.newSession()
     context.setLocalProperty("spark.scheduler.pool", request.target)
@@ -36,7 +38,10 @@ def serve(spark: SparkSession, request: Request, stopped: Event) -> None:
                 ) from error
             raise
 
-    concluded(ControlFolder.beside(request.target, session), request.attempt, started(session), result)
+    control = ControlFolder.beside(request.target, session)
+    outcome = concluded(control, request.attempt, started(session), result)
+    if outcome["code"] != "OK" and outcome["data"].get("where") == SCRATCH:
+        broken.set()
 
 
 def cancel(spark: SparkSession, request: Request) -> None:

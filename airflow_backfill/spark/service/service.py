@@ -135,6 +135,7 @@ class Service:
                 return
             if name not in free:
                 continue
+            self._beat(draining=False)  # each takes several requests to the store, and there may be thousands
             self._unsure.add(name)
             try:
                 request = self.folder.take(name, self.name)

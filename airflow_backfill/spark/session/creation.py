@@ -35,9 +35,12 @@ def create_table(
     schema: StructType,
     properties: Mapping[str, str],
     cluster_by: Sequence[str] = (),
+    *,
+    dropped: bool = False,
 ) -> None:
     """Create an empty table, unless there is one. If several do so at once, the first one's table stays. What a creator
-    left that was stopped is removed. TargetExists if there are files of another kind.
+    left that was stopped is removed. TargetExists if there are files of another kind. ``dropped``: a table was dropped
+    there just now, and what its attempts still write is removed.
     """
     table = DeltaTable.createIfNotExists(spark).location(location).addColumns(schema)
     for name, value in properties.items():
@@ -51,8 +54,9 @@ def create_table(
         except Exception as error:
             if has_table(spark, location):
                 return
+            late = dropped and _remove_late(spark, location)
             half_made = any(text in str(error) for text in _HALF_MADE)
-            if not left or not (half_made or conflict_of(error) is not None):
+            if not left or not (late or half_made or conflict_of(error) is not None):
                 check_free(spark, location)
                 raise
             if left == 1:
@@ -81,6 +85,18 @@ def check_free(spark: SparkSession, location: str) -> None:
             "move its files away, then clear the task",
             target=location,
         )
+
+
+def _remove_late(spark: SparkSession, location: str) -> bool:
+    """Remove the data files of a folder without a table; whether there were any. They are listed before the look for a
+    table, so none belongs to a table that another writer creates meanwhile.
+    """
+    path, files = hadoop_path(spark, location)
+    found = [status.getPath() for status in files.listStatus(path)] if files.exists(path) else []
+    late = [] if has_table(spark, location) else [one for one in found if one.getName() != LOG]
+    for one in late:
+        files.delete(one, True)
+    return bool(late)
 
 
 def _remove_half_made(spark: SparkSession, location: str) -> None:

@@ -47,6 +47,7 @@ _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
 _WRITES_TABLE = "TASK_WRITE_FAILED"
 _SPILLS = ("org.apache.spark.storage.", "org.apache.spark.shuffle.", "UnsafeSorterSpillWriter")
 """Where Spark writes to its local disks."""
+SCRATCH = "spark.local.dir"
 _SCRATCH = re.compile(r"/blockmgr-[0-9a-f-]{36}/\S+")
 """A file that Spark wrote to ``spark.local.dir`` for itself."""
 _HOST = re.compile(r"\((\S+) executor \S+\)")
@@ -195,6 +196,7 @@ def _scratch_gone(error: BaseException) -> ApplicationFailed | None:
                 f"a file that Spark had in spark.local.dir is gone ({file[0]}): something empties the folder, as "
                 "systemd-tmpfiles does with /tmp; set spark.local.dir to another one; the task is retried",
                 file=file[0],
+                where=SCRATCH,
             )
     return None
 

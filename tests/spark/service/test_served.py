@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -40,10 +40,10 @@ class Asked:
 
     def __init__(self, spark: SparkSession, place: Path) -> None:
         self.folder, self._generation = ServiceFolder.at(str(place)), 0
-        self._healthy = True
+        self._healthy, self.broken = True, Event()
         self.service = Service(
             self.folder,
-            partial(served.serve, spark),
+            partial(served.serve, spark, self.broken),
             partial(served.cancel, spark),
             self._check,
             make_thread=InheritableThread,
@@ -143,6 +143,22 @@ def test_a_withdrawn_request_ends_its_jobs_and_the_next_attempt_goes_on(
     reader.control.order(reader.state().plan.build, Command(Verb.RESUME))
     assert asked.outcome(asked.ask("snapshot", target, *THEN))["code"] == "OK"
     assert BuildReader(target).state().phase is Phase.FINISHED
+
+
+def test_a_scratch_folder_that_was_emptied_is_told_to_the_service_with_the_outcome(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that went on would fail each later request, too: Spark looks for its subfolders where they were."""
+    folder = tmp_path / "blockmgr-295eb075-27bd-46e7-9454-147a2724d934"
+
+    def shuffle(application: str, options: Any, spark: SparkSession, *_: Any) -> dict[str, Any]:
+        java: Any = spark.sparkContext._jvm
+        return {"read": java.java.io.FileInputStream(f"{folder}/04/{application}")}
+
+    monkeypatch.setattr(served, "work", shuffle)
+    outcome = asked.outcome(asked.ask("snapshot", str(tmp_path / "target")))
+    assert (outcome["code"], outcome["retry"]) == ("APPLICATION_FAILED", True)
+    wait(asked.broken.is_set)
 
 
 @pytest.mark.parametrize("application", ["plan", "snapshot"])

@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 
 import pytest
 
-from airflow_backfill.core.errors import CredentialsExpired, RecordInvalid, SourceUnavailable
+from airflow_backfill.core.errors import BackfillError, CredentialsExpired, RecordInvalid, SourceUnavailable
 from airflow_backfill.core.service.request import Request
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.local_store import LocalStore
@@ -156,6 +156,27 @@ def test_what_is_no_request_or_ends_badly_is_removed(folder: ServiceFolder, tmp_
     refusal = folder.refusal("damaged")
     assert isinstance(refusal, RecordInvalid) and "is not JSON" in refusal.message
     served.end()
+
+
+def test_its_heart_beats_while_it_takes_thousands_of_requests(
+    folder: ServiceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the tasks that wait for its other requests give them up."""
+    beats, refuse = set[int](), folder.refuse
+
+    def refused(name: str, error: BackfillError) -> None:
+        time.sleep(0.02)
+        refuse(name, error)
+        beat = folder.heartbeat(service.name)
+        beats.add(0 if beat is None else beat.number)
+
+    works = Works()
+    service = Service(folder, works, works.cancel, lambda: None)
+    monkeypatch.setattr(folder, "refuse", refused)
+    for name in ask(folder, *map(str, range(50))):
+        (tmp_path / "service" / "requests" / name).write_text("{")
+    service._turn(takes=True)
+    assert len(beats) > 5 and not folder.names()
 
 
 def test_when_its_time_is_over_it_drains(folder: ServiceFolder) -> None:

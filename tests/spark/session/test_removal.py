@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import Fenced, HistoryLost, NotPlanned, SourceUnavailable, TargetExists
 from airflow_backfill.core.model.record import FORMAT
+from airflow_backfill.core.values.control import Control, obey
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.log_listing import LOG, commit_name
-from airflow_backfill.spark.run import application
+from airflow_backfill.spark.run import application, planner
 from airflow_backfill.spark.run.application import work
 from airflow_backfill.spark.run.phases import parser
 from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.session import removal
+from airflow_backfill.spark.session.removal import drop_target
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -64,6 +66,45 @@ def test_a_restart_ends_it(build: Build) -> None:
     assert build.plan(OnExisting.RESTART).totals.snapshot_rows == 0
     build.snapshot()
     build.assert_equal_at(build.source.head)
+
+
+def test_a_restart_removes_what_an_attempt_writes_after_the_drop(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an object store nothing keeps the executors of an attempt from ending their files while its target is dropped.
+    No lock is there, and the attempt notices the drop only at its commit.
+    """
+    build, real, late = Build(source, tmp_path / "target"), removal.remove, tmp_path / "target" / "part-0.parquet"
+    build.read()
+
+    def removed(spark: SparkSession, location: str) -> None:
+        real(spark, location)
+        if location == build.target:
+            late.parent.mkdir()
+            late.write_bytes(b"rows of the old build")
+
+    monkeypatch.setattr(removal, "remove", removed)
+    assert build.plan(OnExisting.RESTART).totals.snapshot_rows == 0
+    assert not late.exists()
+    build.snapshot()
+    build.assert_equal_at(source.head)
+
+
+def test_a_restart_orders_attempts_that_still_run_to_end(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one that is in the middle of a round on an object store commits to the next table, and goes on there."""
+    build, told = Build(source, tmp_path / "target"), list[bool]()
+    build.read()
+
+    def dropped(*given: Any) -> None:
+        state = build.reader.state()
+        told.append(obey(Control(), build.reader.commands(state.plan.build)).cancelled)
+        drop_target(*given)
+
+    monkeypatch.setattr(planner, "drop_target", dropped)
+    assert build.plan(OnExisting.RESTART).totals.snapshot_rows == 0
+    assert told == [True]
 
 
 @pytest.mark.parametrize("ours", [True, False])
