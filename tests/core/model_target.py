@@ -274,8 +274,9 @@ class Model:
                 return self.target.head
             case fx.ReadCommit(version):
                 return self.target.read(version)
-            case fx.ReadPlan():
-                return self.stored_plan
+            case fx.ReadPlan(build):
+                plan = self.stored_plan
+                return plan if plan is not None and plan.build == build else None
             case fx.CopyPlan(plan):
                 self.stored_plan = plan
                 return None

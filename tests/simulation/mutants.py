@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "a rewind takes announcements back",
-        "state = replace(state, announced=(yield from _announced(state.announced, at, head)))",
+        "state = replace(state, announced=(yield from _announced(state, at, head)))",
         "pass",
         chain=True,
         trouble="restore",

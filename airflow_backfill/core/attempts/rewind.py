@@ -36,17 +36,17 @@ def standing(build: str) -> Asks[tuple[int, BuildState]]:
     for commit in since:
         check_commit(state.plan, commit, barrier_record(commit))
     if state.announced is not None:
-        state = replace(state, announced=(yield from _announced(state.announced, at, head)))
+        state = replace(state, announced=(yield from _announced(state, at, head)))
     return head, state
 
 
-def _announced(then: Announced, at: int, head: int) -> Asks[Announced]:
+def _announced(then: BuildState, at: int, head: int) -> Asks[Announced | None]:
     """What a chain has announced up to now, which nothing takes back."""
     for version in range(head, at, -1):
         found = announcement((yield from ReadCommit(version)))
-        if found is not None:
+        if found is not None and found.build == then.plan.build:
             return Announced.at(version, found)
-    return then
+    return then.announced
 
 
 def rewound(record: Record) -> Asks[Record]:

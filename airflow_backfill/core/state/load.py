@@ -57,19 +57,18 @@ def _loaded(
 ) -> Asks[BuildState]:
     head = (yield from ReadHead()) if at is None else at
     walked: list[_Walked] = []
+    strangers: list[str] = []
     newest: Barrier | None = None
     news: tuple[int, Announcement] | None = None
     version = head
     while newest is None:
-        if version < 0:
-            raise NotPlanned("no barrier of a table backfill is in the target's log")
-        commit = yield from ReadCommit(version)
+        commit = yield from _older(version, strangers)
         record = barrier_record(commit)
-        if record is not None:
+        if record is not None and (yield from _planned_here(record.build, strangers)):
             newest = Barrier.of(commit, record)
         elif (planned := _planned_build(commit)) is not None:
             return (yield from _just_planned(planned, build, walked, head))
-        elif news is None and (found := announcement(commit)) is not None:
+        elif news is None and (found := (yield from _news(commit, strangers))) is not None:
             news = (version, found)
         elif news is not None and version == news[1].newest:
             raise RecordInvalid(f"version {version} is not the barrier that a later announcement names")
@@ -94,9 +93,9 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
         commit = yield from ReadCommit(version)
         record = barrier_record(commit)
         check_commit(state.plan, commit, record)
-        if record is not None:
+        if record is not None and record.build == state.plan.build:
             state = apply(state, Barrier.of(commit, record))
-        elif (news := announcement(commit)) is not None:
+        elif (news := announcement(commit)) is not None and news.build == state.plan.build:
             state = announce(state, version, news)
         state = replace(state, proven=version)
     return state
@@ -127,8 +126,8 @@ class Remains:
         return sum((barrier.totals for barrier in self.lanes), base)
 
 
-def remains() -> Asks[Remains]:
-    """The newest readable barrier, and the readable ones of the other lanes."""
+def remains(build: str | None = None) -> Asks[Remains]:
+    """The newest readable barrier (of ``build``, if given), and the readable ones of the other lanes."""
     head = yield from ReadHead()
     highest = 0
     for version in range(head, -1, -1):
@@ -140,7 +139,7 @@ def remains() -> Asks[Remains]:
             break
         except RecordInvalid:
             continue
-        if record is not None:
+        if record is not None and build in (None, record.build):
             newest = Barrier.of(commit, record)
             try:
                 lanes = yield from _lanes(newest, [], version - 1)
@@ -164,12 +163,43 @@ def plan_of(build: str, wanted: str | None = None) -> Asks[Plan]:
         raise NotPlanned(f"the target belongs to build {build}, not to {wanted}", found=build, wanted=wanted)
     plan = yield from ReadPlan(build)
     if plan is None:
-        raise RecordInvalid(
-            f"the plan of build {build} is neither in the target's log nor beside the target, so the build cannot "
-            "go on; plan it again with on_existing='restart'",
-            build=build,
-        )
+        raise _lacks_plan(build)
     return plan
+
+
+def _lacks_plan(build: str) -> RecordInvalid:
+    return RecordInvalid(
+        f"the plan of build {build} is neither in the target's log nor beside the target, so the build cannot go on; "
+        "plan it again with on_existing='restart'",
+        build=build,
+    )
+
+
+def _older(version: int, strangers: list[str]) -> Asks[Commit]:
+    """The commit; an error if there is none."""
+    try:
+        if version < 0:
+            raise NotPlanned("no barrier of a table backfill is in the target's log")
+        return (yield from ReadCommit(version))
+    except (HistoryLost, NotPlanned):
+        if strangers:
+            raise _lacks_plan(strangers[0]) from None
+        raise
+
+
+def _news(commit: Commit, strangers: list[str]) -> Asks[Announcement | None]:
+    found = announcement(commit)
+    return found if found is not None and (yield from _planned_here(found.build, strangers)) else None
+
+
+def _planned_here(build: str, strangers: list[str]) -> Asks[bool]:
+    """Whether this table has a plan of the build; else the build is added to ``strangers``. An attempt that was
+    committing while its target was dropped may commit into the log of the next table. If that changes rows, it is
+    another writer; else it is nothing.
+    """
+    if build not in strangers and (yield from ReadPlan(build)) is None:
+        strangers.append(build)
+    return build not in strangers
 
 
 def _just_planned(build: str, wanted: str | None, walked: list[_Walked], head: int) -> Asks[BuildState]:
@@ -177,7 +207,7 @@ def _just_planned(build: str, wanted: str | None, walked: list[_Walked], head: i
     state = replace(BuildState.planned(plan), proven=head)
     for commit, record in reversed(walked):
         check_commit(plan, commit, record)
-        if (news := announcement(commit)) is not None:
+        if (news := announcement(commit)) is not None and news.build == build:
             state = announce(state, commit.version, news)
     return state
 
@@ -191,7 +221,9 @@ def _lanes(newest: Barrier, walked: list[_Walked], below: int) -> Asks[tuple[Bar
         commit = yield from ReadCommit(version)
         found = barrier_record(commit)
         walked.append((commit, found))
-        if found is not None and found.layout == record.layout and last[found.lane] is None:
+        if found is None or (found.build, found.layout) != (record.build, record.layout):
+            continue
+        if last[found.lane] is None:
             last[found.lane] = Barrier.of(commit, found)
     for lane, version in enumerate(record.tails):
         if last[lane] is None and version >= 0:
@@ -214,7 +246,7 @@ def _announced(plan: Plan, newest: Barrier, walked: list[_Walked]) -> Asks[Annou
         return None
     for commit, _ in walked:
         found = announcement(commit)
-        if found is not None:
+        if found is not None and found.build == plan.build:
             return Announced.at(commit.version, found)
     if known < 0:
         return Announced(plan.source.epoch)

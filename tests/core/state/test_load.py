@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
+from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.delta.epochs import epoch_of
 from airflow_backfill.core.errors import ChangesIncomplete, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.gates.max_lag import MaxLag
@@ -128,6 +129,41 @@ def test_a_plan_without_a_barrier_is_a_planned_build() -> None:
     model = planned()
     state = read(model)
     assert (state.phase, state.newest, state.applied, state.seq(0)) == (Phase.SNAPSHOT, None, None, 0)
+
+
+def late(model: Model, **changes: Any) -> Commit:
+    """A commit of an attempt of the build whose table stood here before."""
+    record = replace(model.records()[-1], build="dropped", plan="another", **changes)
+    commit = Commit(0, 0, "WRITE", txns={record.app_id: record.seq}, user_metadata=record.encode())
+    return replace(commit, added=FileTotals(1, 1, 1), data_change=True) if changes else commit
+
+
+def land(model: Model, commit: Commit) -> None:
+    model.target.land(replace(commit, version=model.target.head + 1))
+
+
+def test_a_late_commit_of_a_dropped_build_is_none_of_this_one() -> None:
+    model = sealed(times=2)
+    at_work = writing(model, CONSUME)
+    land(model, late(model))
+    assert read(model).phase is Phase.CONSUME_LOG
+    assert at_work.finish().applied == V + 2
+    land(model, late(model))
+    assert Running(model, recover(model.attempt())).finish().applied == V + 2
+    assert model.run(CONSUME).applied == V + 2
+
+
+def test_rows_of_a_dropped_build_are_those_of_another_writer() -> None:
+    model = sealed(times=2)
+    model.run(CONSUME)
+    sound = model.target.head
+    land(model, late(model, seq=99))
+    for _ in range(2):
+        with pytest.raises(TargetDiverged, match=f"TO VERSION AS OF {sound}"):
+            model.run(CONSUME)
+    model.foreign("RESTORE", restored=sound, data_change=True)
+    assert Running(model, recover(model.attempt())).finish().applied == V + 2
+    assert model.run(CONSUME).applied == V + 2
 
 
 def test_a_plan_that_is_nowhere_to_be_found_is_an_error_with_a_name() -> None:
