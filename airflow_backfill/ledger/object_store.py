@@ -37,7 +37,7 @@ _CLIENT_OPTIONS = frozenset(
     | {"proxy_url", "randomize_addresses", "read_timeout", "timeout", "user_agent"}
 )
 """Settings of the connection to any store, here with the store's prefix: ``aws_allow_http``."""
-PANIC = "PanicException"
+_PANIC = "PanicException"
 """What obstore raises for a setting that it cannot put into a request. It cannot be imported, and is no Exception."""
 PAGE = 1000
 """Names in a page of a listing, at most."""
@@ -190,7 +190,7 @@ class ObjectStore:
                 f"{self.url}/{name}: {why}; this is retried", file=name
             ) from None
         except BaseException as error:
-            if type(error).__name__ != PANIC:
+            if type(error).__name__ != _PANIC:
                 raise
             raise InvalidSpec(
                 f"{self.url}: obstore can send no request: {first_line(error)}. A setting of the store is wrong, such "

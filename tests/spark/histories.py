@@ -46,7 +46,8 @@ def _archive(kind: str) -> Path:
 if __name__ == "__main__":
     from bench.session import session
 
+    spark_session = session()
     with tempfile.TemporaryDirectory() as folder:
         for name in ARCHIVED:
-            make(session(), name, Path(folder, name))
+            make(spark_session, name, Path(folder, name))
             pack(Path(folder, name, "table"), _archive(name))

@@ -270,8 +270,8 @@ class Planner:
         ):
             properties["delta.columnMapping.mode"] = "name"
         columns = clustering_columns(found.target_key, schema) if clustered else []
+        target = location or self._spec.target
         try:
-            target = location or self._spec.target
             create_table(self._spark, target, schema, properties, columns, dropped=self._dropped)
         except Exception as error:
             refused = refused_by_defaults(error, table_defaults(self._spark))

@@ -48,7 +48,8 @@ _WRITES_TABLE = "TASK_WRITE_FAILED"
 _SPILLS = ("org.apache.spark.storage.", "org.apache.spark.shuffle.", "UnsafeSorterSpillWriter")
 """Where Spark writes to its local disks."""
 SCRATCH = "spark.local.dir"
-_SCRATCH = re.compile(r"/blockmgr-[0-9a-f-]{36}/\S+")
+"""``where`` of the error that a scratch folder was emptied."""
+_SCRATCH_FILE = re.compile(r"/blockmgr-[0-9a-f-]{36}/\S+")
 """A file that Spark wrote to ``spark.local.dir`` for itself."""
 _HOST = re.compile(r"\((\S+) executor \S+\)")
 _PATH = re.compile(r"(?:file|path|File) ([^\s,]+\.(?:parquet|bin|json))")
@@ -190,7 +191,7 @@ def _executor_lost(error: BaseException) -> ExecutorLost | None:
 
 def _scratch_gone(error: BaseException) -> ApplicationFailed | None:
     for trouble in troubles(error):
-        file = _SCRATCH.search(trouble.text)
+        file = _SCRATCH_FILE.search(trouble.text)
         if file is not None and trouble.kind in ("FileNotFoundException", "NoSuchFileException"):
             return ApplicationFailed(
                 f"a file that Spark had in spark.local.dir is gone ({file[0]}): something empties the folder, as "
