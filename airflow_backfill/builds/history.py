@@ -63,8 +63,8 @@ def barriers_in(log: DeltaLog, build: str, versions: Sequence[int]) -> list[Barr
 
 def _barriers(commits: Iterable[Commit | None], build: str) -> Iterator[Barrier]:
     for commit in commits:
-        record = None if commit is None else barrier_record(commit)
-        if commit is not None and record is not None and record.build == build:
+        record = None if commit is None else barrier_record(commit, build)
+        if commit is not None and record is not None:
             yield Barrier.of(commit, record)
 
 

@@ -37,7 +37,8 @@ def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
     known: _Known = {newest.version: (here, newest.at), first: _planned(log, first)}
     with ThreadPoolExecutor(PROBES) as threads:
         while wanted := {v for place in range(1, here + 1) for v in _between(known, place)} - known.keys():
-            known.update(zip(wanted, threads.map(lambda version: _probe(log, version), wanted), strict=True))
+            found = threads.map(lambda version: _probe(log, state.plan.build, version), wanted)
+            known.update(zip(wanted, found, strict=True))
     told = sorted(found for found in known.values() if found is not None and found[0] <= here)
     first_times = {place: at for place, at in reversed(told)}
     places = sorted(first_times)
@@ -65,10 +66,10 @@ def _planned(log: DeltaLog, version: int) -> tuple[int, int] | None:
         return None
 
 
-def _probe(log: DeltaLog, version: int) -> tuple[int, int] | None:
+def _probe(log: DeltaLog, build: str, version: int) -> tuple[int, int] | None:
     try:
         commit = log.read(version)
-        record = barrier_record(commit)
+        record = barrier_record(commit, build)
     except BackfillError:
         return None
     return (ORDER.index(record.phase), commit.timestamp) if record is not None and record.phase in ORDER else None

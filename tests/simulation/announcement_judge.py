@@ -68,7 +68,7 @@ class AnnouncementJudge:
             there = judge.applied is not None and (judge.applied >= seen or judge.applied in judge.handoffs)
             must(there, f"caught up at {judge.applied}, announced was {seen}")
         self.news = document
-        judge.stands(seen, landed.writer)
+        judge.stands(seen, landed)
 
     def check_data(self, document: dict[str, Any]) -> None:
         """Until the data has caught up no epoch is applied that was not announced, and nothing is handed over."""

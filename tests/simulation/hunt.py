@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.simulation.mutant import caught_by
+from tests.simulation.mutant import caught_by, ends
 from tests.simulation.mutants import MUTANTS
 
 KEPT = Path(__file__).with_name("caught.json")
@@ -27,12 +27,21 @@ def kept_seeds() -> dict[str, int]:
 
 
 def looked_for(number: int, known: int | None, seeds: int) -> tuple[int | None, str]:
-    """The first seed that catches a bug, the known one before all others, and what it says."""
+    """The first seed that catches a bug, the known one before all others, and what it says. A seed whose world breaks
+    without the bug, too, catches nothing.
+    """
     mutant = MUTANTS[number]
-    tried = [] if known is None else [range(known, known + 1)]
-    for some in [*tried, *(range(first, first + CHUNK) for first in range(0, seeds, CHUNK))]:
-        if (caught := caught_by(mutant, some)) is not None:
+    left = [] if known is None else [range(known, known + 1)]
+    left += (range(first, min(first + CHUNK, seeds)) for first in range(0, seeds, CHUNK))
+    while left:
+        some = left.pop(0)
+        if (caught := caught_by(mutant, some)) is None:
+            continue
+        seed, said = caught
+        if (broken := ends(mutant, seed)) is None:
             return caught
+        print(f"seed {seed} breaks without the bug, too: {mutant.name}: {broken}", flush=True)
+        left.insert(0, range(seed + 1, some.stop))
     return None, f"{seeds} seeds noticed nothing"
 
 

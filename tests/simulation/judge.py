@@ -57,6 +57,8 @@ class Judge:
     """The version of the last repair: a sleeper may still find one wrong that was before it."""
     stood: int = -1
     """The newest epoch of the source at which anything stands, or that is announced."""
+    stood_at: int = -1
+    """The version of the target by which that is known."""
     stale: bool = False
     """Whether that is an epoch of a history that was taken back."""
     forked: int | None = None
@@ -105,19 +107,19 @@ class Judge:
         self.stale = at is not None and self.stood >= at
 
     def blind(self, process: str) -> bool:
-        """Whether a process has not looked at the source since it was put back."""
-        return self.forked is not None and self.looks.get(process, 0) <= self.forked
+        """Whether a process has not looked at the source since it was put back, which comes first in its step."""
+        return self.forked is not None and self.looks.get(process, 0) < self.forked
 
     def between(self, process: str) -> bool:
         """Whether a process may have met two histories at once: it is cleared, whatever it says."""
         return process in self.looks and self.blind(process)
 
-    def stands(self, epoch: int, writer: str) -> None:
+    def stands(self, epoch: int, landed: Landed) -> None:
         """Something stands at an epoch: of the history that is no more, if its writer does not know that."""
         at = self.world.source.forked_at
         if epoch > self.stood:
-            self.stood = epoch
-            self.stale = self.stale or (at is not None and epoch >= at and self.blind(writer))
+            self.stood, self.stood_at = epoch, landed.commit.version
+            self.stale = self.stale or (at is not None and epoch >= at and self.blind(landed.writer))
 
     def unequal(self, epoch: int, version: int) -> VerificationFailed:
         if self.foreign_at is None and not self.stale and not self.unproven and version >= self.repaired:
@@ -137,7 +139,7 @@ class Judge:
     def _plan(self, landed: Landed, document: dict[str, Any]) -> None:
         must(self.pinned is None, "two plan records landed")
         self.pinned = self.world.pinned = document["source"]["epoch"]
-        self.stands(self.pinned, landed.writer)
+        self.stands(self.pinned, landed)
         if "partitions" in document["splits"]:
             self.partitions.plan(self.pinned, document["splits"]["partitions"])
             self.progress = self.partitions.progress
@@ -184,11 +186,12 @@ class Judge:
 
     def _of_another_history(self, landed: Landed, document: dict[str, Any]) -> bool:
         """Whether nobody can say any more what the rows have to be. Then no round is begun on them."""
-        begun = self.stale and landed.commit.data_change and not self.blind(landed.writer)
+        knew = document["prev"] >= self.stood_at and not self.blind(landed.writer)
+        begun = self.stale and landed.commit.data_change and knew
         must(not begun, "changes of one history were applied to rows of another one")
         for position in document["positions"]:
             if "epoch" in position:
-                self.stands(position["epoch"], landed.writer)
+                self.stands(position["epoch"], landed)
         return self.stale
 
     def _recovered(self, document: dict[str, Any]) -> None:

@@ -42,6 +42,8 @@ def _tables_change(world: World) -> None:
         world.target.optimize()
     if world.happens("target property"):
         world.target.set_property()
+    if world.haunted and world.strangers.random() < 0.02:
+        world.target.late(world.build)
     if world.ages and world.pinned is not None and world.aging.random() < 0.02:
         world.target.clean_up()
         world.cleaned = world.steps
@@ -100,7 +102,8 @@ def _end(world: World, fault: str) -> None:
     match fault:
         case "foreign append":
             world.foreign += 1
-            world.target.append_foreign()
+            if not (world.haunted and world.target.late(world.build, rows=1)):
+                world.target.append_foreign()
         case "quiet append":
             world.foreign += 1
             world.target.append_quietly()

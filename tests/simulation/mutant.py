@@ -28,6 +28,16 @@ class Mutant(Edit):
         return found
 
 
+def ends(mutant: Mutant, seed: int) -> str | None:
+    """What breaks in the world of a seed without the bug; None if it ends as it must. Only outside of ``mutated``."""
+    world = importlib.import_module("tests.simulation.world")
+    try:
+        mutant.world(world.World, seed).run()
+    except (world.Violation, AssertionError) as violation:
+        return str(violation)
+    return None
+
+
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
     with mutated(mutant, "tests.simulation"):

@@ -44,8 +44,8 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        record = barrier_record(commit)\n        check_commit(state.plan, commit, record)\n",
-        "        record = barrier_record(commit)\n",
+        "        record = barrier_record(commit, state.plan.build)\n        check_commit(state.plan, commit, record)\n",
+        "        record = barrier_record(commit, state.plan.build)\n",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
@@ -322,6 +322,29 @@ MUTANTS = (
         "    return source.commit(epoch) or next((commit for commit in state.stands if commit.version == epoch), None)",
         "    return None",
         trouble="put back",
+    ),
+    Mutant(
+        "a record forgets at which commit of the source the announced epoch stands",
+        '            **({} if self.source is None else {"digest": self.source.digest}),\n',
+        "",
+        chain=True,
+        trouble="put back",
+    ),
+    Mutant(
+        "a record of a dropped build is taken for one of this one",
+        "ours = build in (None, record.build) and commit.txns",
+        "ours = commit.txns",
+    ),
+    Mutant(
+        "an announcement of a dropped build is taken for one of this one",
+        "ours = build in (None, found.build) and commit.txns",
+        "ours = commit.txns",
+        chain=True,
+    ),
+    Mutant(
+        "the newest record is this build's, whatever its build",
+        "    return None if found is None or found.build in strangers else found\n",
+        "    return found\n",
     ),
     Mutant(
         "what stops a build is not looked for before it is reached",

@@ -203,8 +203,9 @@ class Process:
 
     def _answer_plan(self, effect: fx.ReadPlan | fx.CopyPlan | fx.CommitPlan) -> Any:
         match effect:
-            case fx.ReadPlan():
-                return self.world.stored_plan or _plan_of(self.world)
+            case fx.ReadPlan(build):
+                plan = self.world.stored_plan or _plan_of(self.world)
+                return plan if plan is not None and plan.build == build else None
             case fx.CopyPlan(plan):
                 self.world.stored_plan = plan
                 return None

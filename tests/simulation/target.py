@@ -6,11 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.model.plan import app_id as plan_app_id
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 
 TABLE_ID = "target-1"
+DROPPED = "d" * 32
+"""The build of the table that stood here before."""
 SCHEMA = '{"type":"struct","fields":[]}'
 Bag = Counter[tuple[int, int]]
 
@@ -158,6 +162,23 @@ class Target:
         text = next((x.commit.user_metadata for x in reversed(self.log) if x.commit.user_metadata), None)
         self._foreign("WRITE", self.content + Counter({(999, 999): 1}), data_change=True, text=text)
 
+    def late(self, build: str, rows: int = 0) -> bool:
+        """What an attempt of a dropped build commits that was committing when its table was dropped: like the newest
+        commit of ``build``, with this many rows. False if there is nothing to be like.
+        """
+        ours = (one.commit for one in reversed(self.log) if one.writer and not one.commit.data_change)
+        text, txns = next(((one.user_metadata, one.txns) for one in ours), (None, {}))
+        if text is None or plan_app_id(build) in txns:
+            return False
+        self._foreign(
+            "WRITE",
+            self.content + Counter({(999, 999): rows}),
+            data_change=rows > 0,
+            text=text.replace(build, DROPPED),
+            txns={name.replace(build, DROPPED): version for name, version in txns.items()},
+        )
+        return True
+
     def append_quietly(self) -> None:
         """A commit that adds a row, and says that it changes none."""
         self._foreign("WRITE", self.content + Counter({(999, 999): 1}), rewrites=True, added=FileTotals(1, 1, 1))
@@ -180,6 +201,7 @@ class Target:
         text: str | None = None,
         added: FileTotals | None = None,
         restored: int | None = None,
+        txns: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         commit = Commit(
             self.head + 1,
@@ -189,6 +211,7 @@ class Target:
             rewrites=rewrites,
             user_metadata=text,
             restored=restored,
+            txns=txns,
         )
         self._land(commit, content, "")
 

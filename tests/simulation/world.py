@@ -131,6 +131,9 @@ class World:
         """Whether the target's log is cleaned up far too early."""
         self.storm = random.Random(f"storm {self.seed}").random() < 0.1
         """Whether epochs come faster than they are applied, once the snapshot is read."""
+        self.strangers = random.Random(f"strangers {self.seed}")
+        self.haunted = self.strangers.random() < 0.2
+        """Whether attempts of a build whose table stood here before still commit."""
         self.clocks = random.Random(f"clocks {self.seed}")
         self.apart = self.clocks.random() < 0.25
         """Whether clocks differ by hours: those of the source's writers, and of each process."""

@@ -34,7 +34,7 @@ def standing(build: str) -> Asks[tuple[int, BuildState]]:
     at, since = yield from _restored(head)
     state = yield from load(build, at)
     for commit in since:
-        check_commit(state.plan, commit, barrier_record(commit))
+        check_commit(state.plan, commit, barrier_record(commit, build))
     if state.announced is not None:
         state = replace(state, announced=(yield from _announced(state, at, head)))
     return head, state
@@ -43,8 +43,8 @@ def standing(build: str) -> Asks[tuple[int, BuildState]]:
 def _announced(then: BuildState, at: int, head: int) -> Asks[Announced | None]:
     """What a chain has announced up to now, which nothing takes back."""
     for version in range(head, at, -1):
-        found = announcement((yield from ReadCommit(version)))
-        if found is not None and found.build == then.plan.build:
+        found = announcement((yield from ReadCommit(version)), then.plan.build)
+        if found is not None:
             return Announced.at(version, found)
     return then.announced
 

@@ -17,7 +17,7 @@ from typing import Any
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.core.model.format_1 import upgraded_announcement
 from airflow_backfill.core.values.commit import Commit, CommitId
-from airflow_backfill.core.values.document import count, encode, parts
+from airflow_backfill.core.values.document import count, encode, parts, text
 from airflow_backfill.core.values.epoch import EpochRange
 
 FORMAT = 2
@@ -117,15 +117,18 @@ class Announced:
             "generation": self.generation,
             "attempt": self.attempt,
             "open": self.open,
+            **({} if self.source is None else {"digest": self.source.digest}),
         }
 
     @staticmethod
     def from_json(value: Any) -> Announced:
         try:
-            *numbers, attempt, is_open = parts(value, "seen", "version", "seq", "generation", "attempt", "open")
+            names = ("seen", "version", "seq", "generation", "attempt", "open")
+            *numbers, attempt, is_open, digest = parts(value, *names, optional=("digest",))
             seen, version, seq, generation = (count(number) for number in numbers)
+            source = None if digest is None else CommitId(seen, text(digest))
             if isinstance(attempt, str) and isinstance(is_open, bool):
-                return Announced(seen, version, seq, generation, attempt, is_open)
+                return Announced(seen, version, seq, generation, attempt, is_open, source)
         except ValueError:
             pass
         raise RecordInvalid(f"not a state of announcements: {value!r}", value=repr(value)[:200])
@@ -143,18 +146,21 @@ def app_id(build: str) -> str:
     return f"{build}/{LANE}"
 
 
-def announcement(commit: Commit) -> Announcement | None:
-    """The announcement in ``commit``; None unless its transaction id confirms it, as for a barrier."""
+def announcement(commit: Commit, build: str | None = None) -> Announcement | None:
+    """The announcement in ``commit`` (of ``build``, if given); None unless its transaction id confirms it, as for a
+    barrier.
+    """
     if commit.user_metadata is None or not commit.txns or f'"{_MARK}":' not in commit.user_metadata:
         return None
     found = decode(commit.user_metadata)
-    return found if commit.txns.get(found.app_id) == found.seq else None
+    ours = build in (None, found.build) and commit.txns.get(found.app_id) == found.seq
+    return found if ours else None
 
 
-def decode(text: str) -> Announcement:
-    """The announcement in ``text``; RecordInvalid if it is damaged."""
+def decode(written: str) -> Announcement:
+    """The announcement in ``written``; RecordInvalid if it is damaged."""
     try:
-        value = json.loads(text)
+        value = json.loads(written)
         value = upgraded_announcement(value) if type(value[_MARK]) is int and value[_MARK] == 1 else value
         epochs = value.get("epochs")
         found = Announcement(
@@ -175,7 +181,7 @@ def decode(text: str) -> Announcement:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise RecordInvalid(f"the announcement is damaged: {str(error)[:200]}") from None
     if not sound:
-        raise RecordInvalid("the announcement is damaged: its fields contradict each other", value=text[:200])
+        raise RecordInvalid("the announcement is damaged: its fields contradict each other", value=written[:200])
     return found
 
 

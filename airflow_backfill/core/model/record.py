@@ -323,15 +323,19 @@ def _positions_from_json(runs: Any) -> tuple[Position, ...]:
     return tuple(positions)
 
 
-def barrier_record(commit: Commit) -> Record | None:
-    """The record of ``commit`` if the commit is a barrier, else None. In a barrier, transaction id and record name the
-    same build, lane and seq. User metadata alone proves nothing, because a session may attach it to other commits.
-    RecordInvalid names the version.
+def barrier_record(commit: Commit, build: str | None = None) -> Record | None:
+    """The record of ``commit`` if it is a barrier (of ``build``, if given), else None. In a barrier, transaction id and
+    record name the same build, lane and seq. User metadata alone proves nothing, because a session may attach it to
+    other commits. RecordInvalid names the version.
+
+    A table's log may hold barriers of another build: an attempt that was committing while its target was dropped may
+    commit into the log of the next table. Such a commit is nothing, or, if it changes rows, that of another writer.
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
     record = _of(commit.user_metadata, commit.version)
-    return record if commit.txns.get(record.app_id) == record.seq else None
+    ours = build in (None, record.build) and commit.txns.get(record.app_id) == record.seq
+    return record if ours else None
 
 
 def _of(written: str, version: int) -> Record:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
 from airflow_backfill.core.model.announcement import Announced, Announcement, announcement
@@ -27,6 +28,7 @@ from airflow_backfill.core.values.totals import Totals
 
 _Walked = tuple[Commit, Record | None]
 """A commit that was read on the way to the last barriers, and its record if it is one itself."""
+_Found = TypeVar("_Found", Record, Announcement)
 
 
 def load(build: str | None = None, at: int | None = None) -> Asks[BuildState]:
@@ -62,13 +64,13 @@ def _loaded(
     news: tuple[int, Announcement] | None = None
     version = head
     while newest is None:
-        commit = yield from _older(version, strangers)
-        record = barrier_record(commit)
-        if record is not None and (yield from _planned_here(record.build, strangers)):
+        commit = yield from _older(version, build, strangers)
+        record = yield from _planned_here(barrier_record(commit), strangers)
+        if record is not None:
             newest = Barrier.of(commit, record)
         elif (planned := _planned_build(commit)) is not None:
             return (yield from _just_planned(planned, build, walked, head))
-        elif news is None and (found := (yield from _news(commit, strangers))) is not None:
+        elif news is None and (found := (yield from _planned_here(announcement(commit), strangers))) is not None:
             news = (version, found)
         elif news is not None and version == news[1].newest:
             raise RecordInvalid(f"version {version} is not the barrier that a later announcement names")
@@ -91,11 +93,11 @@ def catch_up(state: BuildState) -> Asks[BuildState]:
     head = yield from ReadHead()
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
-        record = barrier_record(commit)
+        record = barrier_record(commit, state.plan.build)
         check_commit(state.plan, commit, record)
-        if record is not None and record.build == state.plan.build:
+        if record is not None:
             state = apply(state, Barrier.of(commit, record))
-        elif (news := announcement(commit)) is not None and news.build == state.plan.build:
+        elif (news := announcement(commit, state.plan.build)) is not None:
             state = announce(state, version, news)
         state = replace(state, proven=version)
     return state
@@ -134,12 +136,12 @@ def remains(build: str | None = None) -> Asks[Remains]:
         try:
             commit = yield from ReadCommit(version)
             highest = max(highest, generation_in(commit))
-            record = barrier_record(commit)
+            record = barrier_record(commit, build)
         except HistoryLost:
             break
         except RecordInvalid:
             continue
-        if record is not None and build in (None, record.build):
+        if record is not None:
             newest = Barrier.of(commit, record)
             try:
                 lanes = yield from _lanes(newest, [], version - 1)
@@ -175,31 +177,23 @@ def _lacks_plan(build: str) -> RecordInvalid:
     )
 
 
-def _older(version: int, strangers: list[str]) -> Asks[Commit]:
-    """The commit; an error if there is none."""
+def _older(version: int, wanted: str | None, strangers: list[str]) -> Asks[Commit]:
+    """The commit; an error if there is none, which names the build whose plan is missing, if that is the cause."""
     try:
         if version < 0:
             raise NotPlanned("no barrier of a table backfill is in the target's log")
         return (yield from ReadCommit(version))
     except (HistoryLost, NotPlanned):
-        if strangers:
+        if strangers and wanted in (None, *strangers):
             raise _lacks_plan(strangers[0]) from None
         raise
 
 
-def _news(commit: Commit, strangers: list[str]) -> Asks[Announcement | None]:
-    found = announcement(commit)
-    return found if found is not None and (yield from _planned_here(found.build, strangers)) else None
-
-
-def _planned_here(build: str, strangers: list[str]) -> Asks[bool]:
-    """Whether this table has a plan of the build; else the build is added to ``strangers``. An attempt that was
-    committing while its target was dropped may commit into the log of the next table. If that changes rows, it is
-    another writer; else it is nothing.
-    """
-    if build not in strangers and (yield from ReadPlan(build)) is None:
-        strangers.append(build)
-    return build not in strangers
+def _planned_here(found: _Found | None, strangers: list[str]) -> Asks[_Found | None]:
+    """``found`` if this table has a plan of its build; else None, and the build is added to ``strangers``."""
+    if found is not None and found.build not in strangers and (yield from ReadPlan(found.build)) is None:
+        strangers.append(found.build)
+    return None if found is None or found.build in strangers else found
 
 
 def _just_planned(build: str, wanted: str | None, walked: list[_Walked], head: int) -> Asks[BuildState]:
@@ -207,7 +201,7 @@ def _just_planned(build: str, wanted: str | None, walked: list[_Walked], head: i
     state = replace(BuildState.planned(plan), proven=head)
     for commit, record in reversed(walked):
         check_commit(plan, commit, record)
-        if (news := announcement(commit)) is not None and news.build == build:
+        if (news := announcement(commit, build)) is not None:
             state = announce(state, commit.version, news)
     return state
 
@@ -219,11 +213,9 @@ def _lanes(newest: Barrier, walked: list[_Walked], below: int) -> Asks[tuple[Bar
     last[record.lane] = newest
     for version in range(below, record.prev, -1):
         commit = yield from ReadCommit(version)
-        found = barrier_record(commit)
+        found = barrier_record(commit, record.build)
         walked.append((commit, found))
-        if found is None or (found.build, found.layout) != (record.build, record.layout):
-            continue
-        if last[found.lane] is None:
+        if found is not None and found.layout == record.layout and last[found.lane] is None:
             last[found.lane] = Barrier.of(commit, found)
     for lane, version in enumerate(record.tails):
         if last[lane] is None and version >= 0:
@@ -245,8 +237,8 @@ def _announced(plan: Plan, newest: Barrier, walked: list[_Walked]) -> Asks[Annou
     if known is None:
         return None
     for commit, _ in walked:
-        found = announcement(commit)
-        if found is not None and found.build == plan.build:
+        found = announcement(commit, plan.build)
+        if found is not None:
             return Announced.at(commit.version, found)
     if known < 0:
         return Announced(plan.source.epoch)
@@ -256,7 +248,7 @@ def _announced(plan: Plan, newest: Barrier, walked: list[_Walked]) -> Asks[Annou
         if newest.record.news is None:
             raise
         return newest.record.news
-    found = announcement(commit)
+    found = announcement(commit, plan.build)
     if found is None:
         raise RecordInvalid(f"version {known} is not the announcement that a later record names")
     return Announced.at(known, found)
@@ -270,7 +262,7 @@ def _tail(record: Record, lane: int, version: int) -> Asks[Barrier]:
         if (carried := Barrier.carried(record, lane)) is None:
             raise
         return carried
-    found = barrier_record(commit)
+    found = barrier_record(commit, record.build)
     if found is None or found.layout != record.layout or found.lane != lane:
         raise RecordInvalid(f"version {version} is not the barrier of lane {lane} that a later record names")
     return Barrier.of(commit, found)

@@ -13,9 +13,9 @@ _REPLACING = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "CREATE 
 
 def check_commit(plan: Plan, commit: Commit, record: Record | None) -> None:
     """Raise TargetDiverged unless the commit is ours or changes neither rows nor the table. ``record``: that of the
-    commit, None if it is no barrier.
+    commit, None if it is no barrier of the build.
     """
-    _check(plan, commit, _replaced(plan, commit) or _foreign(plan, commit, record))
+    _check(plan, commit, _replaced(plan, commit) or _foreign(commit, record))
 
 
 def check_table(plan: Plan, commit: Commit, _: Record | None) -> None:
@@ -27,7 +27,7 @@ def check_table(plan: Plan, commit: Commit, _: Record | None) -> None:
 
 def check_unplanned(draft: Plan, commit: Commit) -> None:
     """Raise TargetDiverged if the commit changes rows or the table before the build has a plan."""
-    why = _replaced(draft, commit) or _foreign(draft, commit, None)
+    why = _replaced(draft, commit) or _foreign(commit, None)
     if why is not None:
         raise _diverged(commit, why, "move that table away, or name another target; then clear the task")
 
@@ -68,10 +68,9 @@ def _replaced(plan: Plan, commit: Commit) -> str | None:
     return None
 
 
-def _foreign(plan: Plan, commit: Commit, record: Record | None) -> str | None:
+def _foreign(commit: Commit, record: Record | None) -> str | None:
     """What another writer did to rows in the commit; None if the commit is ours, or harmless."""
-    ours = record is not None and record.build == plan.build
-    if commit.data_change and not ours:
+    if commit.data_change and record is None:
         return f"another writer changed rows ({commit.operation or 'unknown operation'})"
     if commit.belied:
         what = f"{commit.operation or 'a commit'} claims to change no rows (dataChange=false)"

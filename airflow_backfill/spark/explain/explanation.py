@@ -161,7 +161,7 @@ class Explanation:
             return found
         try:
             for commit in islice(self.reader.log.newest_first(), MAX_TARGET_COMMITS):
-                record = barrier_record(commit)
+                record = barrier_record(commit, self.state.plan.build)
                 if record is None or record.event not in (Event.EPOCHS, Event.CHUNKS) or record.epochs is None:
                     continue
                 for epoch in applied - found.keys():

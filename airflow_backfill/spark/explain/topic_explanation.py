@@ -158,8 +158,8 @@ class TopicExplanation:
             for number, commit in enumerate(self.reader.log.newest_first(first)):
                 if not left or number == MAX_TARGET_COMMITS:
                     break
-                record = barrier_record(commit)
-                if record is None or record.build != build:
+                record = barrier_record(commit, build)
+                if record is None:
                     continue
                 reached = held_by(record.positions)
                 for place in [p for p in left if p[0] in reached and p[0] % record.layout.lanes == record.lane]:
