@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.mutation import holding
 from tests.simulation.mutant import caught_by, ends
 from tests.simulation.mutants import MUTANTS
 
@@ -37,7 +38,7 @@ def looked_for(number: int, known: int | None, seeds: int) -> tuple[int | None, 
         some = left.pop(0)
         if (caught := caught_by(mutant, some)) is None:
             continue
-        seed, said = caught
+        seed = caught[0]
         if (broken := ends(mutant, seed)) is None:
             return caught
         print(f"seed {seed} breaks without the bug, too: {mutant.name}: {broken}", flush=True)
@@ -48,6 +49,8 @@ def looked_for(number: int, known: int | None, seeds: int) -> tuple[int | None, 
 def main() -> int:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     kept, begun = kept_seeds(), time.monotonic()
+    for mutant in MUTANTS:
+        holding(mutant)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         hunts = [pool.submit(looked_for, n, kept.get(mutant.name), seeds) for n, mutant in enumerate(MUTANTS)]
         for mutant, hunt in zip(MUTANTS, hunts, strict=True):

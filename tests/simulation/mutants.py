@@ -63,7 +63,8 @@ MUTANTS = (
         "'\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
         "    record = _of(commit.user_metadata, commit.version)\n"
-        "    return record if commit.txns.get(record.app_id) == record.seq else None",
+        "    ours = build in (None, record.build) and commit.txns.get(record.app_id) == record.seq\n"
+        "    return record if ours else None",
         "    if commit.user_metadata is None or '\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
         "    return _of(commit.user_metadata, commit.version)",
