@@ -136,6 +136,11 @@ BROKEN = (
         "        if False:",
     ),
     Broken(
+        "S002.17: announced beyond the hand-off epoch, for ever",
+        "max(last if handoff is None else min(last, handoff), lane.seen)",
+        "max(last, lane.seen)",
+    ),
+    Broken(
         "S002.23: a finished task works again",
         "        return _past(state, Phase.SNAPSHOT) or state.read",
         "        return False",

@@ -50,13 +50,15 @@ class ChainModel(Model):
 
     def together(self, work: Running, announcer: Running, busy: bool = False) -> None:
         """Both go on, step by step, until the work ends; a busy source has a new epoch whenever the work looks."""
-        while not work.ended:
+        for _ in range(10_000):
+            if work.ended:
+                break
             if busy and isinstance(work.waits_at, fx.ReadCommands):
                 self.write()
             work.step()
             if not announcer.ended:
                 announcer.step()
-        assert work.error is None, work.error
+        assert work.ended and work.error is None, work.error
 
     def run_announced(self, task: Goal, busy: bool = False) -> BuildState:
         """An attempt and its announcer, until the attempt ends."""

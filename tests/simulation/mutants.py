@@ -264,13 +264,6 @@ MUTANTS = (
         "        if False:\n",
     ),
     Mutant(
-        "announced beyond the hand-off epoch, for ever",
-        "max(last if handoff is None else min(last, handoff), lane.seen)",
-        "max(last, lane.seen)",
-        chain=True,
-        often={"clear": 0.1},
-    ),
-    Mutant(
         "data overtakes its announcement",
         "state.seen if state.rearranging else None",
         "None",
