@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from airflow_backfill.core.reports.attempt_status import AttemptStatus, Instance, newest_of
 from airflow_backfill.core.state.state import BuildState
@@ -31,8 +32,9 @@ def due(state: BuildState) -> tuple[str, ...]:
 
 def to_clear(state: BuildState, statuses: Sequence[AttemptStatus]) -> tuple[Instance, ...]:
     """The task instances to clear so that the build goes on: those whose last attempt at the work that is due failed,
-    in the newest run. If none failed, those that worked on it last, because the work is not done. Empty if one of them
-    lives, or if no attempt tells. ``statuses``: the last attempts.
+    in the newest run. If none failed, those that worked on it last, because the work is not done; of a task with lanes
+    those whose lane has work left, whether they ever began or not (somebody may have marked one as done). Empty if one
+    of them lives, or if no attempt tells. ``statuses``: the last attempts.
     """
     candidates = [one for (task, _), one in newest_of(statuses).items() if task in due(state)]
     if not candidates:
@@ -48,4 +50,8 @@ def to_clear(state: BuildState, statuses: Sequence[AttemptStatus]) -> tuple[Inst
     failed = tuple(instance for instance, one in here.items() if one.failed)
     if failed:
         return failed
-    return () if any(one.lives for one in here.values()) else (newest.instance,)
+    if any(one.lives for one in here.values()):
+        return ()
+    if newest.instance.map_index < 0 or newest.task != due(state)[0] or state.phase is not Phase.SNAPSHOT:
+        return (newest.instance,)
+    return tuple(replace(newest.instance, map_index=lane) for lane in sorted(state.unread))

@@ -162,7 +162,7 @@ def _resting(
     if state.phase is Phase.CONSUME_LOG and last is not None:
         why = "the gate: the lag, the time window or an approval; the tasks consume_log and gate say which"
         return Health(Condition.WAITING, why, since=last.last)
-    why = f"the {due(state)[0]} task, which is due: it is queued, or its DAG is paused"
+    why = f"the {due(state)[0]} task, which is due: it is queued, its DAG is paused, or it was marked as done"
     return Health(_next(last, now), why, since=None if last is None else last.last)
 
 

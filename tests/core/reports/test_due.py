@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_backfill.core.model.record import Layout
 from airflow_backfill.core.reports.attempt_status import AttemptStatus, Instance, Life
 from airflow_backfill.core.reports.due import due, to_clear
 from airflow_backfill.core.splits.files import AtFile
@@ -67,6 +68,12 @@ def test_nothing_is_cleared_that_runs() -> None:
 def test_of_the_lanes_only_those_that_failed_are_cleared() -> None:
     lanes = [tried(2, "snapshot", "KEY_NULL", 0), tried(3, "snapshot", None, 1), tried(4, "snapshot", "KEY_NULL", 2)]
     assert cleared(HALF, *lanes, tried(5, "snapshot", "OK", 2)) == [("orders.snapshot", "r", 0)]
+
+
+def test_a_lane_that_was_marked_as_done_before_it_began_is_cleared() -> None:
+    half = replace(state(Phase.SNAPSHOT, Consumed(V), AtFile(0), Consumed(V)), layout=Layout(1, 3))
+    lanes = [tried(2, "snapshot", "OK", 0), tried(3, "snapshot", "OK", 2)]
+    assert cleared(half, *lanes, tried(4, "consume_log", "NOT_ALLOWED_NOW")) == [("orders.snapshot", "r", 1)]
 
 
 def test_only_the_newest_run_is_cleared() -> None:
