@@ -55,7 +55,9 @@ def checked(rng: random.Random, build: BuildState, now: int, speed: Speed | None
         assert known.condition in (Condition.WORKING, Condition.THROTTLED, Condition.WAITING, Condition.STUCK)
     ended = control.cancelled or build.phase is Phase.CANCELLED
     assert (known.condition is Condition.PAUSED) is (control.stopped and not ended)
-    assert set(to_clear(build, tried)) <= {one.instance for one in tried}
+    instances = {one.instance for one in tried if one.instance is not None}
+    lanes = {replace(one, map_index=lane) for one in instances for lane in build.unread if one.map_index >= 0}
+    assert set(to_clear(build, tried)) <= instances | lanes
     assert all(doubts(tried, source, now))  # type: ignore[arg-type]
 
 
