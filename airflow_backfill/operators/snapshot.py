@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.operators.rounds import RoundsOperator
 
 
@@ -27,7 +28,10 @@ class SnapshotOperator(RoundsOperator):
         self.lanes = lanes
 
     def task(self) -> SnapshotGoal:
-        return SnapshotGoal(int(self.lane), self.lanes, self.size)
+        try:
+            return SnapshotGoal(int(self.lane), self.lanes, self.size)
+        except (TypeError, ValueError):
+            raise invalid("lane", self.lane, "must be a whole number; lanes are counted from 0") from None
 
     def settings(self) -> list[str]:
         return ["--lane", str(self.lane), "--lanes", str(self.lanes), *super().settings()]

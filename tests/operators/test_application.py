@@ -123,6 +123,12 @@ def test_a_standalone_master_starts_no_python_in_cluster_mode(context, source, t
     assert len(drawn(target)) == 1
 
 
+def test_a_lane_that_is_no_number_is_refused_with_its_value(context, source, target):
+    built(source, target, "plan")
+    with pytest.raises(AirflowFailException, match="lane: must be a whole number.*'first'"):
+        SnapshotOperator(task_id="t", target=str(target), lane="first").execute(context)
+
+
 @pytest.fixture
 def kubernetes(monkeypatch):
     connection = {"conn_type": "spark", "host": "k8s://https://kubernetes:443", "extra": {"deploy-mode": "cluster"}}
