@@ -125,7 +125,7 @@ def test_a_standalone_master_starts_no_python_in_cluster_mode(context, source, t
 
 def test_a_lane_that_is_no_number_is_refused_with_its_value(context, source, target):
     built(source, target, "plan")
-    with pytest.raises(AirflowFailException, match="lane: must be a whole number.*'first'"):
+    with pytest.raises(AirflowFailException, match=r"lane: must be a whole number.*'first'"):
         SnapshotOperator(task_id="t", target=str(target), lane="first").execute(context)
 
 
