@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType
 
 from airflow_backfill.core.errors import InvalidExpression, UnsupportedTable
+from airflow_backfill.core.values.options import IDENTIFIER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,22 +66,22 @@ class Checker:
                 "build from a table without that column"
             ) from None
         self._fields = schema.fields
+        self._plain = {f"[{field.name}]": field for field in schema.fields if IDENTIFIER.match(field.name)}
         names = schema.fieldNames()
         self._names = {name.lower(): name for name in names} | {name: name for name in names}
         self._functions = functions
 
     def columns(self) -> list[CheckedColumn]:
-        """The source's columns as they are. Spark is not asked: it looks at all columns for each one."""
-        return [
-            CheckedColumn(StructField(f.name, _bare(f.dataType), f.nullable), f.name, frozenset([f.name]))
-            for f in self._fields
-        ]
+        """The source's columns as they are."""
+        return [_copy(field) for field in self._fields]
 
     def column(self, sql: str) -> CheckedColumn:
         """The column that the expression selects; InvalidExpression if it is not allowed."""
         written = self._written(sql)
         if written[0]["class"] not in ("Alias", "UnresolvedAttribute"):
             raise _invalid(sql, "needs a name: write it as `expression AS name`")
+        if len(written) == 1 and (named := self._plain.get(written[0]["nameParts"])) is not None:
+            return _copy(named)  # Spark would look at all columns for each one, which takes seconds for hundreds
         field, tree = self._resolved(sql)
         while tree[0]["class"] == "Alias":
             tree = tree[1:]
@@ -134,6 +135,12 @@ class Checker:
             raise _invalid(sql, "does not always return the same value for the same row; retries need the same value")
         field = selected.schema[0]
         return StructField(field.name, _bare(field.dataType), field.nullable), tree
+
+
+def _copy(field: StructField) -> CheckedColumn:
+    return CheckedColumn(
+        StructField(field.name, _bare(field.dataType), field.nullable), field.name, frozenset([field.name])
+    )
 
 
 def _bare(kind: DataType) -> DataType:

@@ -65,6 +65,19 @@ def test_spark_is_not_asked_for_each_column_as_it_is(
     monkeypatch.setattr(Checker, "_resolved", lambda self, sql: (asked.append(sql), real(self, sql))[1])
     assert parse(spark, schema, where="a > 1").uses == set(schema.names)
     assert asked == ["a > 1"]
+    parse(spark, schema, ["id", "`a`", "`x.y`", "b AS c"])
+    assert asked == ["a > 1", "`x.y`", "b AS c"]
+
+
+def test_a_column_that_is_named_alone_is_what_spark_makes_of_it(spark: SparkSession, schema: StructType) -> None:
+    odd = StructType.fromDDL("current_date int, user string, `true` int, `A` int NOT NULL, s struct<f:int>, `s.f` int")
+    for columns, names in (
+        (schema, ["id", "a", "`b`", "arr", "s", "s.f", "m", "v", "`x.y`", "`q``r`", "`sp ace`", "A"]),
+        (odd, ["current_date", "user", "`true`", "A", "a", "s", "s.f", "`s.f`"]),
+    ):
+        checker, asking = (Checker(spark, columns, ALLOWED) for _ in range(2))
+        asking._plain.clear()
+        assert [checker.column(name) for name in names] == [asking.column(name) for name in names]
 
 
 def test_what_the_source_says_about_its_columns_does_not_reach_the_target(spark: SparkSession) -> None:
