@@ -97,6 +97,8 @@ class _Reading:
     changed: _Tally = field(default_factory=_Tally)
     data_change: bool = False
     rewrites: bool = False
+    paths: dict[str, str] = field(default_factory=dict)
+    """Of the last added, and of the last removed file."""
     txns: dict[str, int] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
     metadata: TableMetadata | None = None
@@ -106,6 +108,7 @@ class _Reading:
         if actions.is_vector(action.get("path")):
             return
         (self.added if name == "add" else self.removed).count(action)
+        self.paths[name] = str(action.get("path"))
         # Only an explicit "false" means that no row changes.
         if action.get("dataChange") is False:
             self.rewrites = True
@@ -144,6 +147,7 @@ class _Reading:
             changed=self.changed.total(),
             data_change=self.data_change,
             rewrites=self.rewrites,
+            rewritten=None if self.data_change else self.paths.get("remove", self.paths.get("add")),
             txns=self.txns,
             user_metadata=user_metadata if isinstance(user_metadata, str) else None,
             metadata=self.metadata,

@@ -147,14 +147,24 @@ class DeltaLog:
     def first_adding(self, file: str) -> int | None:
         """The first of the newest ``SEARCHED`` versions that adds a data file of this name; None if none does."""
         head = self.head()
-        versions = range(max(head - SEARCHED + 1, 0), head + 1)
+        return next(self._adding(file, range(max(head - SEARCHED + 1, 0), head + 1)), None)
+
+    def had(self, file: str, version: int) -> bool:
+        """Whether a commit before ``version`` adds a data file of this name. True, too, if some of them are deleted, or
+        if they are more than ``SEARCHED``.
+        """
+        if version > SEARCHED or next(self._adding(file, range(version - 1, -1, -1)), None) is not None:
+            return True
+        return len([known for known in self.versions(-1) if known < version]) < version
+
+    def _adding(self, file: str, versions: Sequence[int]) -> Iterator[int]:
+        """Those of the versions that add a data file of this name, in order."""
         with ThreadPoolExecutor(READERS, "commits") as pool:
             for start in range(0, len(versions), BATCH):
                 some = versions[start : start + BATCH]
                 for version, adds in zip(some, pool.map(partial(self._adds, file.encode()), some), strict=True):
                     if adds:
-                        return version
-        return None
+                        yield version
 
     def _adds(self, file: bytes, version: int) -> bool:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from airflow_backfill.core.attempts.settle_plan import plan_in
@@ -93,6 +94,9 @@ class BuildReader:
                 commit = self._commits.read(version)
                 if commit.metadata is not None:
                     self._properties = None
+                if commit.rewritten is not None:
+                    had = self.log.had(commit.rewritten.rpartition("/")[2], version)
+                    return replace(commit, strays=not had)
                 return commit
             case fx.ReadPlan(build):
                 return self.plan(build)

@@ -11,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta
+from airflow_backfill.core.state.effect import ReadCommit
 from airflow_backfill.core.values.commit import Protocol, TableMetadata
+from airflow_backfill.ledger import delta_log
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.local_store import LocalStore
+from airflow_backfill.ledger.reader import BuildReader
 
 TEXT, NUMBER, TEXTS = pa.string(), pa.int32(), pa.list_(pa.string())
 ACTIONS = pa.schema(
@@ -131,6 +134,40 @@ def test_a_file_is_found_where_it_was_added_first(write_log: WriteLog) -> None:
     known = commits(0, 6) | {name(1): "no json", name(2): text(removed), name(3): text(removed, added)}
     table = write_log(known | {name(4): text(added, {"add": {"path": "f-2.parquet"}})})
     assert [log(table).first_adding(f"f-{n}.parquet") for n in range(1, 4)] == [3, 4, None]
+
+
+def file(kind: str, path: str, **said: bool) -> dict[str, Any]:
+    return {kind: {"path": path, **said}}
+
+
+def rewrite(*removed: str, added: str = "p=1/new.parquet") -> str:
+    return text(*(file("remove", path, dataChange=False) for path in removed), file("add", added, dataChange=False))
+
+
+@pytest.mark.parametrize(
+    ("commit", "strays"),
+    [
+        (rewrite("p=1/f-0.parquet"), False),
+        (rewrite("p=1/f-9.parquet"), True),
+        (rewrite(added="p=1/f-0.parquet"), False),
+        (rewrite(added="p=1/f-9.parquet"), True),
+        (text(file("remove", "p=1/f-9.parquet")), False),
+        (text({"commitInfo": {"operation": "SET TBLPROPERTIES"}}), False),
+    ],
+    ids=["OPTIMIZE", "OPTIMIZE of another", "COMPUTE STATS", "COMPUTE STATS of another", "DELETE", "no file"],
+)
+def test_maintenance_of_a_table_that_was_dropped_there_is_told(
+    commit: str, strays: bool, write_log: WriteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = {name(0): text(file("add", "p=1/f-0.parquet")), name(3): text(file("add", "p=1/f-9.parquet"))}
+    table = write_log(commits(1, 2) | added | {name(2): commit})
+    reader = BuildReader(str(table))
+    assert reader.answer(ReadCommit(2)).strays is strays
+    monkeypatch.setattr(delta_log, "SEARCHED", 1)
+    assert not reader.answer(ReadCommit(2)).strays, "the commit that adds it may be an older one"
+    monkeypatch.undo()
+    (table / "_delta_log" / name(1)).unlink()
+    assert not reader.answer(ReadCommit(2)).strays, "the deleted commit may have added it"
 
 
 @pytest.mark.parametrize("content", ["", '{"commitInfo":{}}\n{"add":', "no json"])

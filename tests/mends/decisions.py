@@ -55,7 +55,7 @@ MENDS = (
     ),
     Mend(
         "a rewind believes in a RESTORE on top of which rows were written",
-        "        if commit.data_change or commit.belied:\n            raise NotAllowedNow(",
+        "        if commit.data_change or commit.belied or commit.strays:\n            raise NotAllowedNow(",
         "        if False:\n            raise NotAllowedNow(",
         (
             "tests/core/attempts/test_rewind.py::test_a_round_that_lands_after_the_restore_is_noticed",

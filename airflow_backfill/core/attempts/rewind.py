@@ -78,7 +78,7 @@ def _restored(head: int) -> Asks[tuple[int, Sequence[Commit]]]:
         commit = yield from ReadCommit(version)
         if commit.restored is not None:
             return commit.restored, since[::-1]
-        if commit.data_change or commit.belied:
+        if commit.data_change or commit.belied or commit.strays:
             raise NotAllowedNow(
                 f"version {version} of the target changed rows ({commit.operation or 'unknown operation'}) and is no "
                 f"RESTORE to a version; {RESTORE}",

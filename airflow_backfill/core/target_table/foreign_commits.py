@@ -72,6 +72,9 @@ def _foreign(commit: Commit, record: Record | None) -> str | None:
     """What another writer did to rows in the commit; None if the commit is ours, or harmless."""
     if commit.data_change and record is None:
         return f"another writer changed rows ({commit.operation or 'unknown operation'})"
+    if commit.strays:
+        what = f"{commit.operation or 'a commit'} rewrote files that the table never had"
+        return f"{what}: they are those of a table that was dropped there"
     if commit.belied:
         what = f"{commit.operation or 'a commit'} claims to change no rows (dataChange=false)"
         return f"{what}, but added {commit.added.live} and removed {commit.removed.live}"

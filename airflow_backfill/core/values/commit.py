@@ -83,6 +83,10 @@ class Commit:
     """True if any file action changes rows; OPTIMIZE and property changes do not."""
     rewrites: bool = False
     """True if files were added or removed without changing rows (OPTIMIZE, REORG)."""
+    rewritten: str | None = None
+    """The path of one file that the table must have had before, if the commit claims to change no row."""
+    strays: bool = False
+    """Whether the table never had that file: the commit was made for a table that was dropped there."""
     txns: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     metadata: TableMetadata | None = None

@@ -46,7 +46,7 @@ def drop_target(spark: SparkSession, target: str, table: str | None) -> None:
     try:
         _, metadata = table_log.protocol_and_metadata()
     except BackfillError as error:
-        if error.retry or not (control.dropping or _has_record(table_log)):
+        if error.retry or not (control.dropping or _is_ours(table_log)):
             raise
     else:
         if OWNER not in metadata.configuration:
@@ -71,11 +71,14 @@ def drop_target(spark: SparkSession, target: str, table: str | None) -> None:
     log.info("dropped %s", target)
 
 
-def _has_record(table_log: DeltaLog) -> bool:
-    """Whether a build wrote one of the commits after the last one that is missing. An attempt that was committing while
-    its target was dropped may leave such a commit, alone or in the log of the next table.
+def _is_ours(table_log: DeltaLog) -> bool:
+    """Whether the newest commit that tells so is a build's. A writer that was committing while its target was dropped
+    may leave its commit alone, or behind a gap in the log of the next table.
     """
     try:
-        return any(map(generation_in, table_log.newest_first()))
+        for commit in table_log.read_each(table_log.versions(-1)[::-1]):
+            if commit is not None and (generation_in(commit) or commit.metadata is not None):
+                return commit.metadata is None or OWNER in commit.metadata.configuration
     except BackfillError:
-        return False
+        pass
+    return False

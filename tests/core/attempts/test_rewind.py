@@ -115,13 +115,14 @@ def test_a_round_that_lands_after_the_restore_is_noticed() -> None:
         ([("DELETE", {})], "version 5 of the target changed rows"),
         ([("DELETE", {}), ("RESTORE", {})], "version 6 of the target changed rows"),
         ([("DELETE", {}), ("RESTORE", {"restored": 4}), ("WRITE", {})], "version 7 of the target changed rows"),
+        ([("OPTIMIZE", {"data_change": False, "strays": True})], "version 5 of the target changed rows"),
         ([("DELETE", {}), ("RESTORE", {"restored": 5})], "RESTORE TABLE delta"),
         (
             [("DELETE", {}), ("RESTORE", {"restored": 4}), ("DROP COLUMNS", NO_COLUMN)],
             "version 7 of the target: it drops",
         ),
     ],
-    ids=["none", "to a time", "and rows since", "to the damage", "and a column less since"],
+    ids=["none", "to a time", "and rows since", "of a dropped table", "to the damage", "and a column less since"],
 )
 def test_without_the_rows_of_a_sound_version_nothing_is_written(
     commits: list[tuple[str, dict[str, Any]]], why: str

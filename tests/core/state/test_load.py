@@ -358,6 +358,14 @@ def test_rows_that_come_or_go_without_data_change_are_no_maintenance(files: dict
     assert isinstance(stop, ChangesIncomplete) and stop.data["epoch"] == 9
 
 
+def test_maintenance_of_a_table_that_was_dropped_there_is_none() -> None:
+    model = sealed()
+    files = FileTotals(1, 10, 5)
+    model.foreign("OPTIMIZE", data_change=False, rewrites=True, added=files, removed=files, strays=True)
+    with pytest.raises(TargetDiverged, match="OPTIMIZE rewrote files that the table never had"):
+        model.state()
+
+
 @pytest.mark.parametrize(
     ("operation", "files"),
     [

@@ -107,6 +107,19 @@ def test_a_restart_orders_attempts_that_still_run_to_end(
     assert told == [True]
 
 
+def test_a_table_behind_whose_gap_an_optimize_of_the_dropped_one_has_committed_is_dropped(
+    source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    build.plan()
+    late = {"commitInfo": {"operation": "OPTIMIZE"}}
+    Path(build.target, LOG, commit_name(9)).write_text(json.dumps(late) + "\n")
+    with pytest.raises(HistoryLost, match=f"run 'table-backfill cancel {build.target} --drop --why REASON'"):
+        build.plan(OnExisting.RESTART)
+    assert cancelled(build)["dropped"] == [build.target]
+    assert build.plan().totals.snapshot_rows == 0
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_commit_without_the_one_before_is_dropped_if_a_build_wrote_it(
     spark: SparkSession, tmp_path: Path, ours: bool
