@@ -73,7 +73,7 @@ def _texts(given: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
         name, equals, text = one.partition("=")
         column = next((known for known in names if known.lower() == name.strip().lower()), None)
         if not equals or column is None or column in found:
-            raise _wrong(f"{one!r} does not name a column of the key once")
+            raise _wrong(f"{one!r} does not name a column of the key ({', '.join(names)}) once")
         found[column] = text
     missing = [name for name in names if name not in found]
     if missing:

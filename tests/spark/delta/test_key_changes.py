@@ -50,7 +50,7 @@ def test_deleted_epochs_are_named(history: Callable[[str], Source], tmp_path: Pa
     [
         (["id=one"], "no value of id, which has type bigint"),
         (["id"], "does not name a column"),
-        (["name=x"], "does not name a column"),
+        (["name=x"], r"does not name a column of the key \(id\)"),
         (["id=1", "ID=2"], "once"),
         ([], "id is missing"),
     ],
