@@ -27,6 +27,8 @@ BATCH = 4 * READERS
 """Commits that are read ahead."""
 SEARCHED = 10_000
 """Newest commits in which a file is searched."""
+YOUNG = 1_000
+"""Versions of a table among which a commit for a dropped one may be: it lands soon after the restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,9 @@ class DeltaLog:
 
     def had(self, file: str, version: int) -> bool:
         """Whether a commit before ``version`` adds a data file of this name. True, too, if some of them are deleted, or
-        if they are more than ``SEARCHED``.
+        if they are more than ``YOUNG``.
         """
-        if version > SEARCHED or next(self._adding(file, range(version - 1, -1, -1)), None) is not None:
+        if version > YOUNG or next(self._adding(file, range(version - 1, -1, -1)), None) is not None:
             return True
         return len([known for known in self.versions(-1) if known < version]) < version
 

@@ -163,7 +163,7 @@ def test_maintenance_of_a_table_that_was_dropped_there_is_told(
     table = write_log(commits(1, 2) | added | {name(2): commit})
     reader = BuildReader(str(table))
     assert reader.answer(ReadCommit(2)).strays is strays
-    monkeypatch.setattr(delta_log, "SEARCHED", 1)
+    monkeypatch.setattr(delta_log, "YOUNG", 1)
     assert not reader.answer(ReadCommit(2)).strays, "the commit that adds it may be an older one"
     monkeypatch.undo()
     (table / "_delta_log" / name(1)).unlink()
