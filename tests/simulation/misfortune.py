@@ -106,7 +106,7 @@ def _end(world: World, fault: str) -> None:
                 world.target.append_foreign()
         case "quiet append":
             world.foreign += 1
-            world.target.append_quietly()
+            world.target.append_quietly(strays=world.haunted)
         case "target rule":
             world.target.rule(**{"delta.setTransactionRetentionDuration": "interval 1 hour"})
             world.barred = True

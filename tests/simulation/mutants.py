@@ -341,6 +341,12 @@ MUTANTS = (
         "    return found\n",
     ),
     Mutant(
+        "the rewriting of files that the table never had is maintenance",
+        "    if commit.strays:\n",
+        "    if False:\n",
+        trouble="quiet append",
+    ),
+    Mutant(
         "what stops a build is not looked for before it is reached",
         "    check_ahead(state.phase, source, state.reached)\n",
         "",

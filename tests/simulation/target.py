@@ -179,9 +179,13 @@ class Target:
         )
         return True
 
-    def append_quietly(self) -> None:
-        """A commit that adds a row, and says that it changes none."""
-        self._foreign("WRITE", self.content + Counter({(999, 999): 1}), rewrites=True, added=FileTotals(1, 1, 1))
+    def append_quietly(self, strays: bool = False) -> None:
+        """A commit that adds a row, and says that it changes none. With ``strays``, its numbers agree: the file
+        that it rewrites is one of the table that stood here before.
+        """
+        content, file = self.content + Counter({(999, 999): 1}), FileTotals(1, 1, 1)
+        removed = file if strays else FileTotals()
+        self._foreign("OPTIMIZE", content, rewrites=True, added=file, removed=removed, strays=strays)
 
     def restore(self, version: int) -> None:
         """Rows go back; transaction ids stay (as Delta does)."""
@@ -200,6 +204,8 @@ class Target:
         rewrites: bool = False,
         text: str | None = None,
         added: FileTotals | None = None,
+        removed: FileTotals | None = None,
+        strays: bool = False,
         restored: int | None = None,
         txns: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -207,8 +213,10 @@ class Target:
             self.head + 1,
             operation=operation,
             added=added or FileTotals(files=int(data_change)),
+            removed=removed or FileTotals(),
             data_change=data_change,
             rewrites=rewrites,
+            strays=strays,
             user_metadata=text,
             restored=restored,
             txns=txns,
