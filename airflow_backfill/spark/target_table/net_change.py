@@ -276,9 +276,9 @@ def _check_nameless(staged: DataFrame, key: Sequence[str], groups: Sequence[Row]
 def _net(
     staged: DataFrame, changes: Changes, transform: Transform, key: Sequence[str], groups: Sequence[Row]
 ) -> NetChanges:
-    kept = {OP, NEW, *(o.name for o in transform.outputs)}
+    columns = [F.col(quoted(o.name)) for o in transform.outputs]
     return NetChanges(
-        frame=staged.where((F.col(PLACE) == 1) & F.col(OP).isNotNull()).drop(*set(staged.columns).difference(kept)),
+        frame=staged.where((F.col(PLACE) == 1) & F.col(OP).isNotNull()).select(*columns, OP, NEW),
         upserts=sum(g["upserts"] for g in groups),
         deletes=sum(g["deletes"] for g in groups),
         changes=sum(g["rows"] for g in groups),
