@@ -14,6 +14,7 @@ from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.load import highest_generation, load, told
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER
@@ -28,8 +29,8 @@ _Result = TypeVar("_Result")
 
 
 class BuildReader:
-    """Reads one target. Caches the plan, which never changes, the properties until a commit changes them, and the last
-    state until another commit is the newest.
+    """Reads one target. Caches the plan, which never changes, the properties until a commit changes them, whether
+    maintenance is of this table, and the last state until another commit is the newest.
     """
 
     def __init__(self, target: str, spark: Any = None, options: StoreOptions = None) -> None:
@@ -39,6 +40,7 @@ class BuildReader:
         self.log = TargetLog(open_store(target, spark=spark, options=options), self.control.enclosures)
         self._plans: dict[str, Plan] = {}
         self._properties: Mapping[str, str] | None = None
+        self._strays: dict[tuple[int, str], bool] = {}
         self._last: tuple[Newest, BuildState] | None = None
         self._commits = ReadAhead(self.log)
 
@@ -94,16 +96,20 @@ class BuildReader:
                 commit = self._commits.read(version)
                 if commit.metadata is not None:
                     self._properties = None
-                if commit.rewritten is not None:
-                    had = self.log.had(commit.rewritten.rpartition("/")[2], version)
-                    return replace(commit, strays=not had)
-                return commit
+                return commit if commit.rewritten is None else self._maintenance(commit, commit.rewritten)
             case fx.ReadPlan(build):
                 return self.plan(build)
             case fx.ReadCost():
                 return self.control.cost()
             case _:
                 raise TypeError(f"not an effect that reads a build: {effect}")
+
+    def _maintenance(self, commit: Commit, file: str) -> Commit:
+        """The commit, which rewrites ``file``; whether the table had that is searched once."""
+        known = commit.version, file
+        if known not in self._strays:
+            self._strays[known] = not self.log.had(file.rpartition("/")[2], commit.version)
+        return replace(commit, strays=self._strays[known])
 
     @property
     def properties(self) -> Mapping[str, str]:

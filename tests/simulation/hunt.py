@@ -50,7 +50,7 @@ def main() -> int:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     kept, begun = kept_seeds(), time.monotonic()
     for mutant in MUTANTS:
-        holding(mutant)
+        holding(mutant)  # an edit whose text is gone fails now, and not after minutes
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         hunts = [pool.submit(looked_for, n, kept.get(mutant.name), seeds) for n, mutant in enumerate(MUTANTS)]
         for mutant, hunt in zip(MUTANTS, hunts, strict=True):

@@ -32,9 +32,9 @@ def due(state: BuildState) -> tuple[str, ...]:
 
 def to_clear(state: BuildState, statuses: Sequence[AttemptStatus]) -> tuple[Instance, ...]:
     """The task instances to clear so that the build goes on: those whose last attempt at the work that is due failed,
-    in the newest run. If none failed, those that worked on it last, because the work is not done; of a task with lanes
-    those whose lane has work left, whether they ever began or not (somebody may have marked one as done). Empty if one
-    of them lives, or if no attempt tells. ``statuses``: the last attempts.
+    in the newest run. If none failed, those that worked on it last, because the work is not done; of lanes, those with
+    work left, because a lane that was marked as done has no attempt. Empty if one of them lives, or if no attempt
+    tells. ``statuses``: the last attempts.
     """
     candidates = [one for (task, _), one in newest_of(statuses).items() if task in due(state)]
     if not candidates:
@@ -52,6 +52,6 @@ def to_clear(state: BuildState, statuses: Sequence[AttemptStatus]) -> tuple[Inst
         return failed
     if any(one.lives for one in here.values()):
         return ()
-    if newest.instance.map_index < 0 or newest.task != due(state)[0] or state.phase is not Phase.SNAPSHOT:
+    if newest.instance.map_index < 0 or due(state) != ("snapshot",):
         return (newest.instance,)
     return tuple(replace(newest.instance, map_index=lane) for lane in sorted(state.unread))
