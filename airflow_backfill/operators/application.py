@@ -204,8 +204,8 @@ class ApplicationOperator(TellsLineage):
                 context["ti"].xcom_push(key=SparkUiLink().xcom_key, value=self.spark_ui)
 
     def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
-        """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, a coded
-        error of the launcher says why.
+        """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, the
+        launcher's error is raised, and it is the outcome if the application does surely not run.
         """
         trouble, before = None, REQUESTS.made
         try:
@@ -225,15 +225,24 @@ class ApplicationOperator(TellsLineage):
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
+            if self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended):
+                self._store_failure(me, trouble)
             if isinstance(trouble, BackfillError):
                 raise trouble
-            raise ApplicationFailed(
-                f"the application ended without an outcome: {_said(trouble)}; see its log. The task is retried",
-                attempt=me.name,
-            ) from trouble
+            raise _failure(_said(trouble), me) from trouble
         if outcome["code"] != "OK":
             raise error_in(outcome) from trouble
         return cast("dict[str, Any]", outcome["result"])
+
+    def _store_failure(self, me: Attempt, trouble: Exception | None) -> None:
+        """Store why an application failed that could not store it. Only the first line: the others are of its log, and
+        may have values of rows.
+        """
+        error = trouble if isinstance(trouble, BackfillError) else _failure(_said(trouble).partition("\n")[0], me)
+        try:
+            self.ledger.control(self.target).store_outcome(me, error.to_json())
+        except BackfillError:
+            self.log.warning("the outcome could not be stored", exc_info=True)
 
     def _count(self, me: Attempt, requests: int) -> None:
         """Add this worker's requests to what the attempt has cost. What cannot be stored is left out."""
@@ -308,8 +317,13 @@ class ApplicationOperator(TellsLineage):
             "task_id": ti.task_id,
             "run_id": ti.run_id,
             "try_number": ti.try_number,
+            "last_try": ti.try_number > ti.max_tries,
             "map_index": ti.map_index,
         }
+
+
+def _failure(said: str, me: Attempt) -> ApplicationFailed:
+    return ApplicationFailed(f"the application ended without an outcome: {said}; see its log", attempt=me.name)
 
 
 def _said(trouble: Exception | None) -> str:
