@@ -6,12 +6,13 @@ launcher or the worker; exit codes are ignored.
 
 from __future__ import annotations
 
+import shlex
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator
@@ -53,9 +54,26 @@ RESUME = "resume"
 """The key of the method that resumes the launcher's operator after its deferral."""
 
 
+class Follows(Protocol):
+    """A task whose phase another task's application may go on with: a ``PhaseOperator``, or the gate."""
+
+    entry_point: ClassVar[str]
+
+    @property
+    def task_id(self) -> str: ...
+
+    @property
+    def upstream_task_ids(self) -> set[str]: ...
+
+    def settings(self) -> list[str]: ...
+
+
 class ApplicationOperator(TellsLineage):
     """
     Runs an application for a target, unless its goal is already committed.
+
+    With ``then``, the application goes on with the phases of these tasks after its own goal, up to a closed gate, or to
+    a task that also waits for another one. Their tasks start an application only if work is left.
 
     Takes all arguments of ``SparkSubmitOperator``, with the same ones templated. A coded error fails the task for good,
     unless a retry can help; an application that ends without an outcome is retried.
@@ -107,6 +125,7 @@ class ApplicationOperator(TellsLineage):
         self.kafka_conn_id = kafka_conn_id
         self.on_warning_callback = on_warning_callback
         self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
+        self.then: Sequence[Follows] = ()
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
 
@@ -122,6 +141,16 @@ class ApplicationOperator(TellsLineage):
     @abstractmethod
     def arguments(self) -> list[str]:
         """The arguments of this application, without target and attempt."""
+
+    def then_arguments(self) -> list[str]:
+        """The arguments that name the phases of ``then``."""
+        found, before = list[str](), {self.task_id}
+        for task in self.then:
+            if not task.upstream_task_ids <= before:
+                break
+            before.add(task.task_id)
+            found += ["--then", shlex.join([task.entry_point, *task.settings()])]
+        return found
 
     def committed(self) -> BuildState:
         """The build's committed state."""
