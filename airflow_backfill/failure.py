@@ -23,6 +23,12 @@ FAILURE = "failure"
 """The key of the last coded error of a task: in ``task_state_store``, and in the context of its callbacks."""
 
 
+def last_try(context: Context) -> bool:
+    """Whether Airflow does not retry this task instance by itself."""
+    ti = context["ti"]
+    return ti.try_number > ti.max_tries
+
+
 @contextmanager
 def decided(context: Context) -> Iterator[None]:
     """Turn coded errors of the block into AirflowFailException, or AirflowException if a retry can help."""
@@ -32,8 +38,9 @@ def decided(context: Context) -> Iterator[None]:
         failure = error.to_json()
         show(context, FAILURE, failure)
         # For callbacks and the templates of notifiers, which Airflow gives the same context.
-        cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": way_out(error)}
+        said = way_out(error, last_try=last_try(context))
+        cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": said}
         tell_error(error.code)
-        log.error("%s: %s", error.code, way_out(error))
+        log.error("%s: %s", error.code, said)
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from error

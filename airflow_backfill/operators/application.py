@@ -22,7 +22,7 @@ from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.duration import duration
-from airflow_backfill.failure import decided
+from airflow_backfill.failure import decided, last_try
 from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment, tell_kafka
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.ledger.requests import REQUESTS
@@ -308,6 +308,7 @@ class ApplicationOperator(TellsLineage):
             "task_id": ti.task_id,
             "run_id": ti.run_id,
             "try_number": ti.try_number,
+            "last_try": last_try(context),
             "map_index": ti.map_index,
         }
 

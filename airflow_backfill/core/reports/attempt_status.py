@@ -67,6 +67,8 @@ class AttemptStatus:
     instance: Instance | None = None
     """None if Airflow did not start it."""
     try_number: int | None = None
+    last_try: bool = False
+    """Whether Airflow does not retry its task if it fails."""
     by: str | None = None
     why: str | None = None
     drawn: int | None = None
@@ -106,7 +108,12 @@ class AttemptStatus:
     @property
     def lost(self) -> bool:
         """Whether it failed, and Airflow does not try again."""
-        return self.failed and not self.retry
+        return self.failed and not self.retried
+
+    @property
+    def retried(self) -> bool:
+        """Whether Airflow tries again after its error."""
+        return self.retry and not self.last_try
 
     @property
     def last(self) -> int | None:
@@ -125,7 +132,7 @@ class AttemptStatus:
 
     def to_json(self) -> dict[str, Any]:
         named = asdict(self.instance) if self.instance else dict.fromkeys(("dag_id", "task_id", "run_id", "map_index"))
-        left_out = ("instance", "life", "retry", "data", "damage")
+        left_out = ("instance", "life", "retry", "last_try", "data", "damage")
         plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**plain, **named, "life": self.life.value}
 
@@ -158,6 +165,7 @@ class AttemptStatus:
             life=Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
+            last_try=bool(document.get("last_try")),
             by=document.get("by"),
             why=document.get("why"),
             drawn=document.get("at"),

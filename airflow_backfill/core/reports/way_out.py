@@ -8,6 +8,9 @@ from typing import Any, Final
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.source.identity import CLEAR
 
+_RETRIED = "The task is retried"
+"""In the texts of errors that a retry can help against."""
+_NOT_RETRIED = "No retry is left: remove the cause, then clear the task with the tasks after it"
 _RECOVER = "run 'table-backfill recover TARGET --epoch N --why REASON'"
 _CLEAR = f"then {CLEAR}."
 _THEN_REPAIR = f"and 'table-backfill repair TARGET --why REASON', {_CLEAR}"
@@ -184,9 +187,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",
-    "INTERRUPTED": "The task is retried, and repeats the round once the command is no longer in force.",
+    "INTERRUPTED": "The task is retried; it repeats the round once the command is no longer in force.",
     "CREDENTIALS_EXPIRED": (
-        "The task is retried, with the credentials that the connection or the environment has by then. If a round "
+        "The task is retried; it takes the credentials that the connection or the environment has by then. If a round "
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
     "SOURCE_UNAVAILABLE": (
@@ -195,7 +198,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "NO_SPACE": (
         "Free space where the message says: in the target's store (VACUUM removes old versions of the target), or in "
-        "spark.local.dir of the driver and the executors. The task is retried, and continues after its last commit."
+        "spark.local.dir of the driver and the executors. The task is retried; it continues after its last commit."
     ),
     "EXECUTOR_LOST": (
         "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "
@@ -205,9 +208,15 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 }
 
 
-def way_out(error: BackfillError) -> str:
-    """The way out of an error; for an unknown code, where to look."""
-    return WAYS_OUT.get(error.code, "See the log of the Spark application.")
+def way_out(error: BackfillError, *, last_try: bool = False) -> str:
+    """The way out of an error; for an unknown code, where to look. ``last_try``: Airflow does not retry the task."""
+    return way_out_of(error.code, last_try=last_try) or "See the log of the Spark application."
+
+
+def way_out_of(code: str | None, *, last_try: bool) -> str | None:
+    """The way out of an error with this code; None for an unknown one."""
+    said = WAYS_OUT.get(code) if code is not None else None
+    return said.replace(_RETRIED, _NOT_RETRIED) if said is not None and last_try else said
 
 
 def told(error: BackfillError) -> dict[str, Any]:
