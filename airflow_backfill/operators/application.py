@@ -157,14 +157,14 @@ class ApplicationOperator(TellsLineage):
         store = context["task_state_store"]
         if self.kafka_conn_id is not None:
             tell_kafka(context, self.target, self.kafka_conn_id)
+        if self.submit is None:
+            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         before = self.last(context)
         if before is not None:
             operator = self._operator(context, before)
             if still_runs(operator, context):
                 self._launched = operator
                 return self._settle(context, before, lambda: rejoin(operator, context))
-        if self.submit is None:
-            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         me = self.ledger.reader(self.target).draw_attempt(self._document(context))
         store.set(ATTEMPT, {**asdict(me), "target": self.target}, retention=NEVER_EXPIRE)
         tell_attempt(context["ti"].dag_id, self.task_id)

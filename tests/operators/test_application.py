@@ -71,6 +71,20 @@ def drawn(target):
     return BuildReader(str(target)).control.attempts()
 
 
+def test_without_its_connection_no_application_starts_elsewhere(context, source, target, submitted, monkeypatch):
+    """Airflow's hook takes YARN if it does not get the connection: another cluster, perhaps another queue."""
+    built(source, target, "plan")
+    before = drawn(target)
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    with pytest.raises(
+        AirflowException, match=r"SOURCE_UNAVAILABLE.*conn_id: Airflow has no connection 'spark_default'"
+    ):
+        SnapshotOperator(task_id="t", target=str(target)).execute(context)
+    with pytest.raises(AirflowException, match=r"SOURCE_UNAVAILABLE.*conn_id: Airflow has no connection 'other'"):
+        ServiceOperator(task_id="s", service=str(target.with_name("service")), conn_id="other").execute(context)
+    assert drawn(target) == before
+
+
 def test_requests_of_the_worker_are_part_of_the_cost(context, source, target, submitted, monkeypatch):
     built(source, target, "plan")
     operator = SnapshotOperator(task_id="t", target=str(target), round_rows=10)
