@@ -23,14 +23,20 @@ FAILURE = "failure"
 """The key of the last coded error of a task: in ``task_state_store``, and in the context of its callbacks."""
 
 
+def last_try(context: Context) -> bool:
+    """Whether Airflow does not retry this task instance by itself."""
+    ti = context["ti"]
+    return ti.try_number > ti.max_tries
+
+
 @contextmanager
 def decided(context: Context) -> Iterator[None]:
     """Turn coded errors of the block into AirflowFailException, or AirflowException if a retry can help."""
     try:
         yield
     except BackfillError as error:
-        failure, ti = error.to_json(), context["ti"]
-        said = way_out(error.code, retry=error.retry, last_try=ti.try_number > ti.max_tries)
+        failure = error.to_json()
+        said = way_out(error.code, retry=error.retry, last_try=last_try(context))
         show(context, FAILURE, failure)
         # For callbacks and the templates of notifiers, which Airflow gives the same context.
         cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": said}

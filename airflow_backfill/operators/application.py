@@ -23,7 +23,7 @@ from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.duration import duration
-from airflow_backfill.failure import decided
+from airflow_backfill.failure import decided, last_try
 from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment, tell_kafka
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.ledger.requests import REQUESTS
@@ -186,14 +186,14 @@ class ApplicationOperator(TellsLineage):
         store = context["task_state_store"]
         if self.kafka_conn_id is not None:
             tell_kafka(context, self.target, self.kafka_conn_id)
+        if self.submit is None:
+            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         before = self.last(context)
         if before is not None:
             operator = self._operator(context, before)
             if still_runs(operator, context):
                 self._launched = operator
                 return self._settle(context, before, lambda: rejoin(operator, context))
-        if self.submit is None:
-            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         me = self.ledger.reader(self.target).draw_attempt(self._document(context))
         store.set(ATTEMPT, {**asdict(me), "target": self.target}, retention=NEVER_EXPIRE)
         tell_attempt(context["ti"].dag_id, self.task_id)
@@ -346,7 +346,7 @@ class ApplicationOperator(TellsLineage):
             "task_id": ti.task_id,
             "run_id": ti.run_id,
             "try_number": ti.try_number,
-            "last_try": ti.try_number > ti.max_tries,
+            "last_try": last_try(context),
             "map_index": ti.map_index,
         }
 

@@ -17,6 +17,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.errors import InvalidSpec, KafkaOption
 from airflow_backfill.core.kafka.connection import FILE, VARIABLE
+from airflow_backfill.hooks.connection import connection
 from airflow_backfill.hooks.kafka import file_with, inherited
 from airflow_backfill.ledger.process import TASK, own_name
 from airflow_backfill.operators.launch import Launch
@@ -63,8 +64,10 @@ def check_deployment(start: SparkSubmitOperator, *, secrets: bool) -> None:
     """Refuse what spark-submit cannot do in deploy mode ``cluster``, where the driver starts on another machine.
 
     InvalidSpec for a standalone master, and for YARN without what is needed to rejoin an application; KafkaOption if
-    there are ``secrets`` and no way to the driver but a command line.
+    there are ``secrets`` and no way to the driver but a command line. SourceUnavailable without the connection, for
+    which Airflow's hook would take YARN.
     """
+    connection("conn_id", start._conn_id)
     hook = start._get_hook()
     master, mode = str(hook._connection["master"]), hook._connection["deploy_mode"]
     if mode != "cluster":

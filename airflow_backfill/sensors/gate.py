@@ -13,8 +13,8 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.gates.max_lag import MAX_LAG
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.duration import duration
-from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.telling.warnings import Callbacks, Warnings
@@ -33,6 +33,7 @@ class Refresher(Protocol):
     """A task whose application applies and announces epochs: ``ConsumeLogOperator``."""
 
     def render_template_fields(self, context: Context) -> None: ...
+    def check(self, state: BuildState) -> None: ...
     def run_application(self, context: Context) -> Any: ...
     def resume_application(self, context: Context, **kwargs: Any) -> Any: ...
     def on_kill(self) -> None: ...
@@ -119,9 +120,11 @@ class GateSensor(BuildSensor):
             warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
             self._known = warnings.tell(self._progress)
         observed = self._observed
-        if found.is_done or observed is None or not observed.wake or observed.state.phase is Phase.SNAPSHOT:
+        if found.is_done or observed is None or not observed.wake:
             return found
-        self._refresher(context).run_application(context)
+        refresher = self._refresher(context)
+        refresher.check(observed.state)
+        refresher.run_application(context)
         return super().poke(context)
 
     def trigger(self, deadline: float) -> BaseTrigger:

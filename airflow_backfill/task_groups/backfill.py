@@ -10,14 +10,14 @@ from string import printable
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Asset, BaseOperator, TaskGroup
+from airflow.sdk import Asset, BaseOperator, TaskGroup, TriggerRule
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.operators.application import ApplicationOperator
+from airflow_backfill.operators.approval import HandoffApprovalOperator
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
@@ -219,15 +219,22 @@ class BackfillTaskGroup(TaskGroup):
             self.catch_up >> self.verify >> self.finish
 
     def _task(self, operator: type[T], task: str, **arguments: Any) -> T:
-        return operator(**{"task_id": task, **arguments, **self._task_args.get(task, {})})
+        return operator(**{"task_id": task, **self._rule(task), **arguments, **self._task_args.get(task, {})})
 
     def _snapshot(self, lanes: int, **arguments: Any) -> Any:
         if lanes == 1:
             return self._task(SnapshotOperator, "snapshot", **arguments)
-        arguments = {"task_id": "snapshot", "lanes": lanes, **arguments, **self._task_args.get("snapshot", {})}
+        own = self._task_args.get("snapshot", {})
+        arguments = {"task_id": "snapshot", "lanes": lanes, **self._rule("snapshot"), **arguments, **own}
         return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
 
-    def _approve(self, approval: Mapping[str, Any]) -> ApprovalOperator:
+    def _rule(self, task: str) -> dict[str, Any]:
+        """Each task after the plan runs only if all tasks before it have succeeded. A rule in ``default_args`` is for
+        branches of the DAG, and would lead past a gate that was skipped.
+        """
+        return {} if task == "plan" else {"trigger_rule": TriggerRule.ALL_SUCCESS}
+
+    def _approve(self, approval: Mapping[str, Any]) -> HandoffApprovalOperator:
         found = f"{self._plan()}.get('rows')"
         rows = f"{{% if {found} %}}{{{{ '{{:,}}'.format({found}) }}}} rows{{% else %}}all records{{% endif %}}"
         asked = {
@@ -235,8 +242,10 @@ class BackfillTaskGroup(TaskGroup):
             "body": f"The snapshot is read: {rows}, as of epoch {self._planned('epoch')}. "
             f"{self._planned('target')} stays fresh until you decide.",
             "fail_on_reject": True,
+            # Airflow would take that of default_args, which is for work, as the time to answer.
+            "execution_timeout": None,
         }
-        return self._task(ApprovalOperator, "approve", **{**asked, **approval})
+        return self._task(HandoffApprovalOperator, "approve", **{**asked, **approval})
 
     def _planned(self, field: str) -> str:
         """A template for a field of the plan's result: later tasks take only the target and the build from it. Without

@@ -28,7 +28,7 @@ from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.chain import unannounced
 from airflow_backfill.core.values.control import obey
-from airflow_backfill.core.values.phase import BUILDING
+from airflow_backfill.core.values.phase import BUILDING, Phase
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.watching.conditions import high_water
@@ -106,7 +106,8 @@ class GateWatch:
             return observed
         far = decide(state, source, commands, replace(conditions, max_lag=high_water(self.max_lag)), now)
         behind = isinstance(far, Waiting) and far.lag and not stopped
-        return replace(observed, wake=behind or unannounced(state, source) or self._build.aging(state, now))
+        unsealed = state.phase is Phase.SNAPSHOT  # the task before was passed over: nothing else would say so
+        return replace(observed, wake=unsealed or behind or unannounced(state, source) or self._build.aging(state, now))
 
     def _over(self, state: BuildState, now: int) -> Observation:
         """Of a build that has passed its gate, or was cancelled. Its source is not looked at: when a finished build is

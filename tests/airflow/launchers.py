@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_backfill.core.errors import VerificationFailed
+from airflow_backfill.core.errors import BackfillError, ExecutorLost, Fenced, VerificationFailed
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.operators.launch import Launch, Launcher
@@ -59,11 +59,18 @@ class LosesTouch(Dies):
 class Fails(RunHere):
     """Leaves the outcome of an attempt that a newer one has fenced."""
 
+    error: BackfillError = Fenced("taken over", by="another")
+
     def execute(self, context: Any) -> None:
         words = dict(zip(self.launch.arguments, self.launch.arguments[1:], strict=False))
         me = Attempt(int(words["--generation"]), words["--attempt"])
-        outcome = {"code": "FENCED", "message": "taken over", "retry": False, "data": {"by": "another"}}
-        ControlFolder.beside(words["--target"]).store_outcome(me, outcome)
+        ControlFolder.beside(words["--target"]).store_outcome(me, self.error.to_json())
+
+
+class LosesExecutors(Fails):
+    """Leaves the outcome of an attempt that lost its executors again and again."""
+
+    error = ExecutorLost("the executor has ended")
 
 
 class Differs(RunHere):
@@ -84,6 +91,7 @@ def _launching(kind: type[RunHere]) -> Launcher:
 
 
 run_later, dies, loses_touch, fails, differs = map(_launching, (RunLater, Dies, LosesTouch, Fails, Differs))
+loses_executors = _launching(LosesExecutors)
 
 
 def told(launch: Launch) -> RunHere:

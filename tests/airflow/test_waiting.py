@@ -48,7 +48,8 @@ def test_a_gate_that_waits_alone_keeps_the_target_fresh(airflow, source, target)
 
 
 def test_a_gate_that_is_skipped_hands_nothing_over(airflow, source, target):
-    more = """verify=False, window=("00:00", "00:00:00.000001", "UTC"), task_args={
+    more = """default_args={"retries": 0, "trigger_rule": "none_failed"}, verify=False,
+        window=("00:00", "00:00:00.000001", "UTC"), task_args={
         "consume_log": {"window": None}, "gate": {"soft_fail": True, "timeout": 0.3}
     }"""
     assert airflow.run(group(airflow, source, target, more), "build") == ["success"]

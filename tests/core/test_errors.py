@@ -59,7 +59,7 @@ def test_every_code_has_a_way_out() -> None:
 
 @pytest.mark.parametrize(
     ("retry", "last_try", "says"),
-    [(False, True, ""), (True, False, "Airflow tries again. "), (True, True, "This was the last try: remove")],
+    [(False, True, ""), (True, False, "Airflow tries again. "), (True, True, "No retry is left: remove")],
 )
 def test_a_way_out_says_whether_airflow_tries_again(retry: bool, last_try: bool, says: str) -> None:
     said = way_out("TARGET_BUSY", retry=retry, last_try=last_try)

@@ -78,6 +78,20 @@ def newest_of(target):
     return attempts(BuildReader(str(target)).control, None, now_ms(), 1).statuses[-1]
 
 
+def test_without_its_connection_no_application_starts_elsewhere(context, source, target, submitted, monkeypatch):
+    """Airflow's hook takes YARN if it does not get the connection: another cluster, perhaps another queue."""
+    built(source, target, "plan")
+    before = drawn(target)
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    with pytest.raises(
+        AirflowException, match=r"SOURCE_UNAVAILABLE.*conn_id: Airflow has no connection 'spark_default'"
+    ):
+        SnapshotOperator(task_id="t", target=str(target)).execute(context)
+    with pytest.raises(AirflowException, match=r"SOURCE_UNAVAILABLE.*conn_id: Airflow has no connection 'other'"):
+        ServiceOperator(task_id="s", service=str(target.with_name("service")), conn_id="other").execute(context)
+    assert drawn(target) == before
+
+
 def test_requests_of_the_worker_are_part_of_the_cost(context, source, target, submitted, monkeypatch):
     built(source, target, "plan")
     operator = SnapshotOperator(task_id="t", target=str(target), round_rows=10)
@@ -233,11 +247,11 @@ def test_an_application_that_dies_is_tried_again(context, source, target, submit
     assert "exit status 1" in found.message and "OutOfMemoryError" not in found.message
 
 
-def test_one_that_cannot_be_submitted_has_ended_too(context, source, target):
+def test_one_that_cannot_be_submitted_has_ended_too(context, source, target, submitted):
     built(source, target, "plan")
     context["ti"].max_tries = 0
     with pytest.raises(AirflowException, match="APPLICATION_FAILED"):
-        SnapshotOperator(task_id="t", target=str(target), conn_id="missing").execute(context)
+        SnapshotOperator(task_id="t", target=str(target), spark_binary="spark3-submit").execute(context)
     found = newest_of(target)
     assert (found.life, found.outcome, found.lost) == (Life.ENDED, "APPLICATION_FAILED", True)
 

@@ -7,11 +7,15 @@ import json
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_backfill.builds.status import status
 from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError, error_in, kinds
 from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.failure import FAILURE, decided
+from airflow_backfill.operators.snapshot import SnapshotOperator
+from tests.airflow.launchers import loses_executors
 from tests.airflow.task import Store
+from tests.airflow.without_spark import built
 
 KINDS = sorted(kinds(), key=lambda kind: kind.code)
 
@@ -26,11 +30,26 @@ def test_every_code_fails_for_good_or_is_tried_again(kind, context, caplog):
     assert WAYS_OUT[kind.code] in caplog.text and ("Airflow tries again" in caplog.text) is kind.retry
 
 
-def test_the_last_try_is_said_to_be_the_last(context, caplog):
-    context["ti"].try_number = context["ti"].max_tries + 1
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.retry], ids=lambda kind: kind.code)
+def test_on_the_last_try_nobody_is_told_to_wait_for_another(kind, context, caplog):
+    context["ti"].try_number = 4
     with pytest.raises(AirflowException), decided(context):
-        raise errors.TargetBusy("another writer has it")
-    assert context[FAILURE]["way_out"].startswith("This was the last try") and "tries again" not in caplog.text
+        raise kind("what happened")
+    assert f"{kind.code}: {context[FAILURE]['way_out']}" in caplog.text
+    assert "No retry is left: remove the cause, then clear the task" in context[FAILURE]["way_out"]
+    assert "tries again" not in caplog.text
+
+
+def test_a_build_whose_last_try_failed_needs_a_person(context, source, target):
+    built(source, target, "plan")
+    operator = SnapshotOperator(task_id="t", target=str(target), submit=loses_executors)
+    for try_number, needed in ((3, False), (4, True)):
+        context["ti"].try_number = try_number
+        with pytest.raises(AirflowException):
+            operator.execute(context)
+        health = status(str(target))["health"]
+        assert health["needs_attention"] is needed, health
+    assert health["way_out"] == context[FAILURE]["way_out"]
 
 
 def test_a_state_store_that_fails_hides_no_error(context):

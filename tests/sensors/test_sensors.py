@@ -111,11 +111,18 @@ def test_a_gate_without_the_task_before_it_only_waits(context, source, target):
     assert BuildReader(str(target)).state().applied == 3
 
 
-def test_a_gate_leaves_a_snapshot_that_is_not_sealed_to_its_task(context, source, target):
-    built(source, target, "plan", strategy="chain")
+@pytest.mark.parametrize("strategy", ["snapshot", "chain"])
+def test_a_gate_leaves_a_snapshot_to_its_task_and_says_so_at_once(context, source, target, strategy):
+    """The tasks before it were marked as done by hand: nobody would read the snapshot while the gate waits."""
+    built(source, target, "plan", strategy=strategy)
     commit_to(source)
-    with pytest.raises(AirflowFailException, match=r"GATE_TIMEOUT.*the snapshot is not sealed"):
-        gate(target, consume_log=refresher(target)).execute(context)
+    with pytest.raises(AirflowFailException, match=r"NOT_ALLOWED_NOW.*clear the snapshot task"):
+        gate(target, consume_log=refresher(target), timeout=100, deferrable=True).execute(context)
+
+
+def test_a_gate_seals_a_snapshot_that_is_read(context, source, target):
+    built(source, target, "plan", "snapshot")
+    assert gate(target, consume_log=refresher(target), timeout=100, deferrable=True).execute(context)["epoch"] == 3
 
 
 def test_a_closed_gate_lets_the_launcher_defer(context, source, target):

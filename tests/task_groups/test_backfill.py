@@ -127,6 +127,10 @@ def test_a_skip_of_one_task_skips_all_after_it():
     with DAG("d", schedule=None, fail_fast=True) as dag:
         group(approval=True)
     assert {task.trigger_rule for task in dag.tasks} == {"all_success"}
+    with DAG("e", schedule=None, default_args={"trigger_rule": "none_failed"}) as dag:
+        group(approval=True, lanes=2, task_args={"finish": {"trigger_rule": "all_done"}})
+    other = {task.task_id for task in dag.tasks if task.trigger_rule != "all_success"}
+    assert other == {"orders.plan", "orders.finish"}
 
 
 def test_options_reach_their_tasks():

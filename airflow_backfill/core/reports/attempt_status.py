@@ -127,7 +127,7 @@ class AttemptStatus:
 
     def to_json(self) -> dict[str, Any]:
         named = asdict(self.instance) if self.instance else dict.fromkeys(("dag_id", "task_id", "run_id", "map_index"))
-        left_out = ("instance", "life", "retry", "data", "damage")
+        left_out = ("instance", "life", "retry", "last_try", "data", "damage")
         plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return {**plain, **named, "life": self.life.value}
 

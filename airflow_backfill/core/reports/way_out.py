@@ -214,11 +214,8 @@ def way_out(code: str, *, retry: bool = False, last_try: bool = False) -> str:
     said = WAYS_OUT.get(code, "See the log of the Spark application.")
     if not retry:
         return said
-    return (
-        f"This was the last try: remove the cause, then clear the task. {said}"
-        if last_try
-        else f"Airflow tries again. {said}"
-    )
+    left = "No retry is left: remove the cause, then clear the task with the tasks after it."
+    return f"{left if last_try else 'Airflow tries again.'} {said}"
 
 
 def told(error: BackfillError) -> dict[str, Any]:

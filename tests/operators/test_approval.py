@@ -1,0 +1,42 @@
+"""The answer of the person who is asked whether the hand-off may begin."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_backfill.failure import FAILURE
+from airflow_backfill.operators.approval import HandoffApprovalOperator
+from airflow_backfill.task_groups.backfill import BackfillTaskGroup
+
+ANN = {"id": "1", "name": "ann"}
+
+
+def answered(option, by=ANN):
+    return {
+        "chosen_options": [option],
+        "params_input": {},
+        "responded_at": datetime.now(timezone.utc),
+        "responded_by_user": by,
+    }
+
+
+@pytest.mark.parametrize(("by", "said"), [(ANN, "ann"), (None, "an unnamed user")])
+def test_a_rejection_is_not_asked_again_by_a_retry(context, by, said):
+    asks = HandoffApprovalOperator(task_id="t", subject="Now?", fail_on_reject=True, retries=3)
+    with pytest.raises(AirflowFailException, match=f"the hand-off was rejected by {said}"):
+        asks.execute_complete(context, answered("Reject", by))
+    assert context[FAILURE]["code"] == "HANDOFF_REJECTED"
+    assert asks.execute_complete(context, answered("Approve", by))["chosen_options"] == ["Approve"]
+
+
+def test_the_time_for_work_is_no_time_to_answer():
+    with DAG("d", schedule=None, default_args={"execution_timeout": timedelta(hours=1)}) as dag:
+        BackfillTaskGroup("orders", source="/s", target="/t", key=["id"], approval=True)
+        BackfillTaskGroup("own", source="/s", target="/u", key=["id"], approval={"response_timeout": timedelta(days=1)})
+    assert dag.task_dict["orders.snapshot"].execution_timeout == timedelta(hours=1)
+    assert dag.task_dict["orders.approve"].response_timeout is None
+    assert dag.task_dict["own.approve"].response_timeout == timedelta(days=1)
