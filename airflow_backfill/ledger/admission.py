@@ -45,5 +45,5 @@ def admit_target(log: DeltaLog, spec: BackfillSpec) -> TableMetadata | None:
             target=spec.target,
             owner=owner,
         )
-    check_readable(protocol)
+    check_readable(protocol, f"the target {spec.target}")
     return metadata

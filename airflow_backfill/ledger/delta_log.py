@@ -188,6 +188,12 @@ class DeltaLog:
         newest = self.newest()
         return newest.protocol, newest.metadata
 
+    def metadata_at(self, version: int) -> TableMetadata:
+        """The metadata as of a version: from its checksum, else from what is before it. ``HistoryLost`` if that is
+        deleted.
+        """
+        return self._read_table(version, self._recent())[1]
+
     def newest(self, *, marked: bool = True) -> Newest:
         """The head with protocol and metadata, by a listing and a short read while no commit is added. Unless
         ``marked``, a later look takes as long as the first.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from airflow_backfill.core.delta.epochs import FEED, epoch_of, has_feed, lost, measured
-from airflow_backfill.core.errors import FeedOff
+from airflow_backfill.core.errors import FeedOff, HistoryLost, RecordInvalid
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.registry import lets_keys_be_missing
 from airflow_backfill.core.model.spec import BackfillSpec
@@ -19,7 +20,7 @@ from airflow_backfill.core.source.source_log import Admitted
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.retention import Retention
-from airflow_backfill.ledger.delta_log import BATCH, DeltaLog
+from airflow_backfill.ledger.delta_log import BATCH, DeltaLog, Newest
 from airflow_backfill.ledger.features import check_readable
 
 PACE_COMMITS = 10
@@ -37,7 +38,7 @@ class DeltaSourceLog:
         # A checksum would be enough to know the table, but a damaged commit must fail now.
         newest = self._log.read(epoch)
         protocol, metadata = self._log.protocol_and_metadata()
-        check_readable(protocol)
+        check_readable(protocol, f"the source {spec.table}")
         if not lets_keys_be_missing(spec.strategy) and not has_feed(metadata):
             raise FeedOff(
                 f"the source has no change data feed, which the build needs for updates and deletes; switch it on: "
@@ -69,7 +70,7 @@ class DeltaWatch:
 
     def view(self, after: int) -> SourceView:
         """The source now, with every commit after ``after``."""
-        newest = self._log.newest()
+        newest = self._newest()
         head, metadata = newest.version, newest.metadata
         epochs = self._remembered(after)
         if metadata.table_id == self._plan.source.table_id:
@@ -83,7 +84,7 @@ class DeltaWatch:
 
     def glance(self, after: int, commits: Iterable[int] = ()) -> Glance:
         """The source now, without its pending epochs."""
-        newest = self._log.newest(marked=not self._once)
+        newest = self._newest()
         head, table_id = newest.version, newest.metadata.table_id
         seen = Glance(table_id, head, after, kept=Retention.of(newest.metadata.configuration).shorter)
         if table_id != self._plan.source.table_id or head < after:
@@ -93,6 +94,12 @@ class DeltaWatch:
         digests = {version: self._log.digest(version) for version in commits if version <= head}
         found = tuple(CommitId(version, digest) for version, digest in digests.items() if digest is not None)
         return replace(seen, first=first, commits=found)
+
+    def _newest(self) -> Newest:
+        """The source now. UnsupportedTable if it has got a feature since that may hide its newest commits."""
+        newest = self._log.newest(marked=not self._once)
+        check_readable(newest.protocol, f"the source {self._plan.spec.table}")
+        return newest
 
     def stopped(self, source: Glance, after: int) -> Glance:
         """The glance with the first epoch after ``after`` that stops the build. Keeps none but that one in memory."""
@@ -119,9 +126,22 @@ class DeltaWatch:
         there = versions if len(versions) <= BATCH else sorted({*self._log.versions(after)} & {*versions})
         commits = self._log.read_each(there)
         known = dict.fromkeys(there)
+        schema: str | None = None
         for version in versions:
             commit = next(commits) if version in known else None
-            yield lost(version) if commit is None else epoch_of(self._plan, commit)
+            before = partial(self._schema, version - 1) if schema is None else partial(str, schema)
+            yield lost(version) if commit is None else epoch_of(self._plan, commit, before)
+            if commit is None:
+                schema = None
+            elif commit.metadata is not None:
+                schema = commit.metadata.schema_json
+
+    def _schema(self, version: int) -> str | None:
+        """The table's schema at a version; None if the log does not tell it any more."""
+        try:
+            return self._log.metadata_at(version).schema_json
+        except (HistoryLost, RecordInvalid):
+            return None
 
     def _remembered(self, after: int) -> Backlog:
         """The known epochs after ``after``; empty if they begin later, or if the log has another history now."""

@@ -45,14 +45,15 @@ KNOWN = frozenset(
 )
 
 
-def check_readable(protocol: Protocol) -> None:
-    """Raise ``UnsupportedTable``, with the names, if the protocol has unknown versions or features.
+def check_readable(protocol: Protocol, table: str = "the table") -> None:
+    """Raise ``UnsupportedTable``, with the names, if the protocol has unknown versions or features. ``table``: what the
+    message calls it.
 
     Writer features count too: coordinated commits are one, and hide the newest commits from a listing.
     """
     if protocol.reader_version > READER_VERSION or protocol.writer_version > WRITER_VERSION:
         raise UnsupportedTable(
-            f"the table needs reader version {protocol.reader_version} and writer version "
+            f"{table} needs reader version {protocol.reader_version} and writer version "
             f"{protocol.writer_version}, but this package supports {READER_VERSION} and {WRITER_VERSION} at most; "
             "upgrade this package",
             reader_version=protocol.reader_version,
@@ -61,7 +62,7 @@ def check_readable(protocol: Protocol) -> None:
     unknown = sorted((protocol.reader_features | protocol.writer_features) - KNOWN)
     if unknown:
         raise UnsupportedTable(
-            f"the table uses the features {', '.join(unknown)}, which this package does not support; remove them with "
+            f"{table} uses the features {', '.join(unknown)}, which this package does not support; remove them with "
             "ALTER TABLE … DROP FEATURE, where Delta allows it",
             features=unknown,
         )

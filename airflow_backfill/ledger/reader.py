@@ -76,7 +76,7 @@ class BuildReader:
         other tables.
         """
         newest = self.log.newest()
-        check_readable(newest.protocol)
+        check_readable(newest.protocol, f"the target {self.target}")
         self._properties = newest.metadata.configuration
         if OWNER not in newest.metadata.configuration:
             raise NotPlanned(

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.log_listing import commit_name
-from airflow_backfill.ledger.open_source import watch_source
+from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from tests.core.model_target import ROUND, SCHEMA, Model
 from tests.core.running import Running
@@ -181,7 +182,7 @@ def test_a_table_without_a_plan_of_that_build_is_not_planned(build: JsonBuild) -
         BuildReader(build.location).state("b2")
 
 
-@pytest.mark.parametrize(
+unreadable = pytest.mark.parametrize(
     ("protocol", "named"),
     [
         (Protocol(4, 7), "reader version 4"),
@@ -191,6 +192,9 @@ def test_a_table_without_a_plan_of_that_build_is_not_planned(build: JsonBuild) -
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
+
+
+@unreadable
 def test_a_protocol_that_cannot_be_read_is_named_before_any_record_is(
     protocol: Protocol, named: str, build: JsonBuild
 ) -> None:
@@ -198,6 +202,18 @@ def test_a_protocol_that_cannot_be_read_is_named_before_any_record_is(
     build.foreign("UPGRADE PROTOCOL", data_change=False, protocol=protocol)
     with pytest.raises(UnsupportedTable, match=named):
         read(build)
+
+
+@unreadable
+def test_a_source_that_may_hide_its_newest_commits_since_is_not_taken_for_a_silent_one(
+    protocol: Protocol, named: str, build: JsonBuild
+) -> None:
+    watcher = watch_source(build.plan())
+    assert watcher.view(V).head == watcher.glance(V).head == V
+    build._commit_source("UPGRADE PROTOCOL", protocol=protocol)
+    for look in (watcher.view, watcher.glance, partial(glance_at_source, build.draft())):
+        with pytest.raises(UnsupportedTable, match=f"the source {build.spec.table}.* {named}"):
+            look(V)
 
 
 def test_rows_of_somebody_else_are_seen(build: JsonBuild) -> None:
@@ -276,6 +292,43 @@ def test_asking_again_at_any_time_gives_what_asking_once_would(build: JsonBuild,
     for after in (7, 7, 8, 8, 10, 12):
         build.write()
         assert watcher.view(after) == watch_source(build.draft()).view(after)
+
+
+def with_columns(*names: str) -> str:
+    schema = json.loads(SCHEMA)
+    schema["fields"] += [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    return json.dumps(schema)
+
+
+def test_a_column_stops_a_build_at_the_epoch_that_adds_it_and_at_none_after_it(
+    build: JsonBuild, watcher: SourceWatch
+) -> None:
+    """Somebody has let the build go on since. Each later commit with metadata repeats the column."""
+    for columns in ("x",), ("x",), ("x", "y"), ("y",), ("x", "y"):
+        build.alter(schema_json=with_columns(*columns))
+        watcher.view(V)
+        build.write()
+    assert with_stop(watcher.view(V)) == with_stop(watch_source(build.draft()).view(V)) == [8, 12, 16]
+    for after, stops in ((8, [12, 16]), (9, [12, 16]), (12, [16]), (16, [])):
+        anew = watch_source(build.draft())
+        assert with_stop(watcher.view(after)) == with_stop(anew.view(after)) == stops
+        first = anew.stopped(anew.glance(after), after).stops
+        assert (first and first.number) == next(iter(stops), None)
+
+
+def test_a_column_stops_a_build_where_nothing_tells_whether_it_is_new(build: JsonBuild) -> None:
+    build.plan()
+    for schema in (with_columns("x"), "damaged", with_columns("x")):
+        build.alter(schema_json=schema)
+    assert with_stop(watch_source(build.draft()).view(8)) == [9, 10]
+    build.alter(schema_json=with_columns("x"))
+    assert with_stop(watch_source(build.draft()).view(10)) == []
+    forget(build.source, build.spec.table, 10)
+    assert with_stop(watch_source(build.draft()).view(10)) == [11]
+
+
+def with_stop(view: Any) -> list[int]:
+    return [epoch.number for epoch in view.epochs if epoch.stop is not None]
 
 
 def test_a_view_from_an_earlier_epoch_has_no_hole(build: JsonBuild, watcher: SourceWatch) -> None:
@@ -369,7 +422,7 @@ def test_a_schema_change_is_seen_at_its_epoch(build: JsonBuild, watcher: SourceW
 WATCH = """
 import json, sys
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.ledger.open_source import watch_source
+from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from tests.ledger.process_cost import peak_kilobytes
 plan = BuildReader(sys.argv[1]).plan(sys.argv[2])

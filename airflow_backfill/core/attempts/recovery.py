@@ -60,7 +60,7 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
     """
     for _ in range(TRIES):
         found = yield from ReadTransactions()
-        build = _build(found.versions)
+        build = yield from _build(found.versions)
         plan = yield from plan_of(build)
         _check_table(plan, found)
         source = None if epoch is None else (yield from _source(plan, epoch)).commit(epoch)
@@ -116,6 +116,11 @@ def _source(plan: Plan, epoch: int) -> Asks[SourceView]:
             f"--epoch {epoch} is before the snapshot's epoch {plan.source.epoch}; name that epoch or a later one"
         )
     source = yield from ReadSourceLog(epoch)
+    if source.table_id == plan.source.table_id and epoch > source.head:
+        raise NotAllowedNow(
+            f"--epoch {epoch} is after the source's newest epoch {source.head}; name a version of the source (its "
+            "DESCRIBE HISTORY has them), not one of the target"
+        )
     # The verification compares all rows, so the commits named by earlier records are not checked.
     check_source(plan, source, epoch, ())
     return source
@@ -148,8 +153,11 @@ class _Place:
     """The transaction number of each fence."""
 
 
-def _build(versions: Mapping[str, int]) -> str:
+def _build(versions: Mapping[str, int]) -> Asks[str]:
+    """The build that the target's log has planned; if transaction ids have expired, that of the newest record."""
     builds = [name.removesuffix(f"/{LANE}") for name in versions if name.endswith(f"/{LANE}")]
+    if not builds:
+        builds = list({barrier.record.build for barrier in (yield from remains()).lanes})
     if len(builds) != 1:
         raise NotPlanned(
             f"the target's log has the plans of {len(builds)} builds, but a recovery needs exactly one: without a "
@@ -164,13 +172,15 @@ def _place(versions: Mapping[str, int], plan: Plan, left: Remains) -> _Place:
     record count as lanes.
     """
     records = [barrier.record for barrier in left.lanes]
-    began = _lanes_in(versions, plan.build)
+    written = {(record.layout.number, record.lane): record.seq for record in records}
+    began = _lanes_in(versions, plan.build) | written.keys()
     newest = max((layout for layout, _ in began), default=1)
     here = [record for record in records if record.layout.number == newest]
     count = max([1, *(lane + 1 for layout, lane in began if layout == newest), *(r.layout.lanes for r in here)])
     count = max(count, plan.lanes) if newest == 1 else count
     seqs = {
-        lane: versions.get(app_id(plan.build, *lane), 0) + 1 for lane in began | {(newest, n) for n in range(count)}
+        lane: max(versions.get(app_id(plan.build, *lane), 0), written.get(lane, 0)) + 1
+        for lane in began | {(newest, n) for n in range(count)}
     }
     # Older layouts get fences too: the newest one may be an incomplete recovery that wrote only fences.
     older = {(r.layout.number, n) for r in records for n in range(r.layout.lanes)} - seqs.keys()

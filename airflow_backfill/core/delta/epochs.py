@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from airflow_backfill.core.delta.changed_rows import changed_rows
-from airflow_backfill.core.delta.schema import schema_change
+from airflow_backfill.core.delta.schema import adds_column, schema_change
 from airflow_backfill.core.errors import (
     BackfillError,
     ChangesIncomplete,
@@ -14,6 +15,7 @@ from airflow_backfill.core.errors import (
     NotAppendOnly,
     SchemaChanged,
 )
+from airflow_backfill.core.kafka.topic_spec import RECORD_COLUMNS
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.identity import ways_out
@@ -35,9 +37,11 @@ def lost(version: int) -> Epoch:
     return Epoch(number=version, at=0, rows=0, bytes=0, stop=error)
 
 
-def epoch_of(plan: Plan, commit: Commit) -> Epoch:
-    """``commit`` as an epoch, with the error that stops the build there, if there is one."""
-    return replace(measured(commit), stop=_stop(plan, commit), digest=commit.digest)
+def epoch_of(plan: Plan, commit: Commit, before: Callable[[], str | None] = lambda: None) -> Epoch:
+    """``commit`` as an epoch, with the error that stops the build there, if there is one. ``before``: the schema of the
+    epoch before, None if it is unknown.
+    """
+    return replace(measured(commit), stop=_stop(plan, commit, before), digest=commit.digest)
 
 
 def measured(commit: Commit) -> Epoch:
@@ -65,7 +69,7 @@ def _weight(commit: Commit, rows: int, size: int) -> int:
     return min(size, -(-size * rows // of)) if of else size
 
 
-def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
+def _stop(plan: Plan, commit: Commit, before: Callable[[], str | None]) -> BackfillError | None:
     if plan.appends and commit.data_change and not commit.append_only:
         if plan.splits.landing:
             return NotAppendOnly(
@@ -90,10 +94,12 @@ def _stop(plan: Plan, commit: Commit) -> BackfillError | None:
             epoch=commit.version,
             operation=commit.operation,
         )
-    return None if commit.metadata is None else _stop_of_metadata(plan, commit, commit.metadata)
+    return None if commit.metadata is None else _stop_of_metadata(plan, commit, commit.metadata, before)
 
 
-def _stop_of_metadata(plan: Plan, commit: Commit, metadata: TableMetadata) -> BackfillError | None:
+def _stop_of_metadata(
+    plan: Plan, commit: Commit, metadata: TableMetadata, before: Callable[[], str | None]
+) -> BackfillError | None:
     version = commit.version
     if not plan.appends and not has_feed(metadata):
         return FeedOff(
@@ -108,15 +114,20 @@ def _stop_of_metadata(plan: Plan, commit: Commit, metadata: TableMetadata) -> Ba
             epoch=version,
         )
 
+    landing = plan.splits.landing  # others may give it columns of their own
+    used = RECORD_COLUMNS if landing else plan.source.columns
+
     def changed(*, allow_new: bool) -> SchemaChanged | None:
         schemas = plan.source.schema_json, metadata.schema_json
-        return schema_change(*schemas, version, used=plan.source.columns, allow_new=allow_new)
+        return schema_change(*schemas, version, used=used, allow_new=allow_new)
 
-    error = changed(allow_new=plan.spec.new_columns == "ignore")
+    error = changed(allow_new=landing or plan.spec.new_columns == "ignore")
     if error is None:
         return None
     if changed(allow_new=True) is not None:
         return SchemaChanged(f"{error.message}; {ways_out(plan)}", **error.data)
+    if not adds_column(before(), metadata.schema_json):
+        return None  # an earlier epoch did: the build has stopped there, and somebody has let it go on
     ignored = "(with new_columns='ignore' the next build goes on without such columns)"
     ways = ways_out(plan, version, same_rows=not commit.data_change)
     return SchemaChanged(f"{error.message}; {ways} {ignored}", **error.data)

@@ -10,6 +10,7 @@ from airflow_backfill.core.errors import SchemaChanged
 
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _SKIPPED = frozenset(("metadata", "nullable", "containsNull", "valueContainsNull"))
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _MAPPING = ("delta.columnMapping.id", PHYSICAL_NAME)
 
 
@@ -47,7 +48,7 @@ def difference(
     old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
     try:
         new = _columns(after)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except _UNREADABLE:
         return f"has an unreadable schema ({after[:100]!r}): its commit is damaged; restore the file", {}
     for name, shape in old.items():
         if name not in new:
@@ -59,6 +60,14 @@ def difference(
     there = {_physical(shape) for shape in known.values()}
     added = [name for name, shape in new.items() if name not in known and _physical(shape) not in there]
     return (f"adds column {added[0]!r}", {"column": added[0]}) if added and not allow_new else None
+
+
+def adds_column(before: str | None, after: str) -> bool:
+    """Whether a schema may have a column that the one before has not. True if that is unknown or unreadable."""
+    try:
+        return before is None or difference(before, after, used=()) is not None
+    except _UNREADABLE:
+        return True
 
 
 def _columns(schema_json: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ EARLIEST = "earliest"
 STOP, SKIP = "stop", "skip"
 NAMES = ("name", "first", "expired", "checkpoint", "order", *OPTIONS)
 """The options of a topic."""
+RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""The columns of a landing table that a build reads, named as those of Spark's Kafka source."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 

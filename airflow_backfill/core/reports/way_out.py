@@ -77,8 +77,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "HISTORY_LOST": (
         "Restore the deleted file and clear the task. If that is not possible, plan again with on_existing='restart'. "
-        f"{_KEEP} If a data file of the target is lost, only the first two help, or the RESTORE that the message "
-        "names. To avoid the error, raise the source's retention."
+        f"{_KEEP} If commits of the target's log are lost, name the epoch at which the target stands (epoch in the "
+        "result of the last task that succeeded): then no repair is needed, so it works without a key, too. If a data "
+        "file of the target is lost, only the first two help, or the RESTORE that the message names. To avoid the "
+        "error, raise the retention of the table that it is about."
     ),
     "SOURCE_REPLACED": (
         "Restore the planned source (RESTORE TABLE, if it was replaced by CREATE OR REPLACE TABLE) and clear the task, "

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.kafka.topic_spec import RECORD_COLUMNS
 from airflow_backfill.spark.kafka.reader_options import connection, kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""The columns of a landing table, with the names and types of Spark's Kafka source."""
 INTERVAL = "2 seconds"
 """Minimum time between two commits."""
 
@@ -64,7 +63,7 @@ def land(spark: SparkSession, connection: dict[str, str], options: argparse.Name
         .option("subscribe", options.topic)
         .option("startingOffsets", options.starting_offsets)
         .load()
-        .select(*COLUMNS)
+        .select(*RECORD_COLUMNS)
     )
     # The table can be read before the first record lands. Rows are only added, and readers without support for deletion
     # vectors can read it.

@@ -270,6 +270,20 @@ def test_rows_of_a_landing_table_are_only_added() -> None:
     assert "only append" in stopped.message and "feed" not in stopped.message
 
 
+def test_a_landing_table_may_get_lose_and_change_columns_that_are_none_of_a_record() -> None:
+    """It is shared: whoever lands the records may note there when, or from where."""
+    record, noted = [column("topic"), column("offset")], column("noted")
+    plan = TopicModel(3).plan()
+    plan = replace(plan, source=replace(plan.source, schema_json=schema(*record, noted)))
+
+    def stopped(*columns: dict[str, Any]) -> BackfillError | None:
+        return epoch_of(plan, Commit(9, 70, metadata=TableMetadata(SOURCE_ID, schema(*columns)))).stop
+
+    for others in ([], [noted, column("more")], [{**noted, "type": "string"}]):
+        assert stopped(*record, *others) is None
+    assert isinstance(stopped(column("topic"), noted), SchemaChanged)
+
+
 @pytest.mark.parametrize(
     "fields",
     [
