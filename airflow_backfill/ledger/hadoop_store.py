@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, partial
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO
 
@@ -97,16 +97,15 @@ class HadoopStore:
                 stream.close()
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        with self.open(name) as file, self._trouble(name):
+        with self.open(name) as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
 
     def open(self, name: str) -> BinaryIO:
         with self._trouble(name):
             path = self._path(name)
-            return BufferedReader(
-                _HadoopFile(self._files.open(path), self._files.getFileStatus(path).getLen()), CHUNK_BYTES
-            )
+            stream, size = self._files.open(path), self._files.getFileStatus(path).getLen()
+        return BufferedReader(_HadoopFile(stream, size, partial(self._trouble, name)), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._trouble(name):
@@ -165,11 +164,10 @@ class HadoopStore:
 
 
 class _HadoopFile(RawIOBase):
-    """A Hadoop input stream as a Python file."""
+    """A Hadoop input stream as a Python file. ``trouble``: what is around each read."""
 
-    def __init__(self, stream: Any, size: int) -> None:
-        self._stream = stream
-        self._size = size
+    def __init__(self, stream: Any, size: int, trouble: Callable[[], AbstractContextManager[None]]) -> None:
+        self._stream, self._size, self._trouble = stream, size, trouble
 
     def readable(self) -> bool:
         return True
@@ -178,7 +176,8 @@ class _HadoopFile(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._stream.readNBytes(len(buffer))
+        with self._trouble():
+            data = self._stream.readNBytes(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 

@@ -37,13 +37,19 @@ class Journal:
         """Store the document under the next number, without a gap, and return the number.
 
         The number is greater than ``floor``, so that a deleted journal does not use a number twice. Only greater
-        numbers are listed. If the store's answer is lost, the document may be stored twice.
+        numbers are listed. If the call fails, the document may be stored all the same.
         """
         data = _encoded(document)
         number = max(self.numbers(floor), default=floor) + 1
-        while not self._store.create(self._path(number), data):
+        while not (self._store.create(self._path(number), data) or self._has(number, data)):
             number += 1
         return number
+
+    def _has(self, number: int, data: bytes) -> bool:
+        """Whether the document under a number is this one: the store's answer was lost when it was created."""
+        with suppress(NotFound):
+            return self._store.read(self._path(number), len(data) + 1) == data
+        return False
 
     def after(self, number: int, known: Mapping[int, dict[str, Any]] = NONE) -> list[tuple[int, dict[str, Any]]]:
         """The documents with greater numbers, ascending. The ``known`` ones are listed, and not read again."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
+from html import unescape
 from importlib import import_module
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from typing import Any, BinaryIO
@@ -29,6 +32,10 @@ SKEWED = "RequestTimeTooSkewed"
 """S3's code for a request that is signed at another time than its own."""
 NAMELESS = "object with invalid path"
 """What obstore says of an object with two slashes in a row."""
+_SAID = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<\n]*)")
+"""What a service says of a refusal."""
+_CONFLICT_SECONDS = (0.1, 0.2, 0.4, 0.8)
+"""Waits before a creation is repeated that has met another request for the same object."""
 CLOCK_WRONG = "the service refuses requests of this machine, because its clock is wrong; set the clock"
 _CLIENT_OPTIONS = frozenset(
     {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only"}
@@ -120,9 +127,10 @@ class ObjectStore:
                 return bytes(self._obstore.get_range(self._bucket, path, start=0, end=limit))
             except self._errors.BaseError:
                 REQUESTS.count()
-                if self._obstore.head(self._bucket, path)["size"]:
-                    raise
-                return b""  # an empty object has no range
+                with suppress(self._errors.BaseError):  # which says less
+                    if not self._obstore.head(self._bucket, path)["size"]:
+                        return b""  # an empty object has no range
+                raise
 
     def chunks(self, name: str) -> Iterator[bytes]:
         path = self._path(name)
@@ -133,19 +141,38 @@ class ObjectStore:
     def open(self, name: str) -> BinaryIO:
         path = self._path(name)
         with self._trouble(name), self._there(name):
-            return BufferedReader(_Object(self._obstore, self._bucket, path), CHUNK_BYTES)
+            size = self._obstore.head(self._bucket, path)["size"]
+        read = partial(self._obstore.get_range, self._bucket, path)
+        return BufferedReader(_Object(read, size, partial(self._trouble, name)), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
-        path = self._path(name)
         with self._trouble(name):
+            for seconds in _CONFLICT_SECONDS:
+                with suppress(self._errors.AlreadyExistsError):
+                    return self._created(self._path(name), data)
+                time.sleep(seconds)
+                REQUESTS.count()
+            return self._created(self._path(name), data)
+
+    def _created(self, path: str, data: bytes) -> bool:
+        """Whether this request has created the object; obstore's AlreadyExistsError if no request has. S3 answers 409
+        if it met another one for the same object, and obstore takes that for a 412.
+        """
+        try:
+            self._obstore.put(self._bucket, path, data, mode="create", use_multipart=False)
+        except self._errors.AlreadyExistsError:
+            REQUESTS.count()
             try:
-                self._obstore.put(self._bucket, path, data, mode="create", use_multipart=False)
-            except self._errors.AlreadyExistsError:
+                self._obstore.head(self._bucket, path)
+            except FileNotFoundError:
+                pass
+            else:
                 return False
-            except (self._errors.NotSupportedError, NotImplementedError) as error:
-                raise UnsafeCommitStore(
-                    f"{self.url} has no conditional put, so two writers can commit the same version; use another store"
-                ) from error
+            raise
+        except (self._errors.NotSupportedError, NotImplementedError) as error:
+            raise UnsafeCommitStore(
+                f"{self.url} has no conditional put, so two writers can commit the same version; use another store"
+            ) from error
         return True
 
     def put(self, name: str, data: bytes) -> None:
@@ -185,7 +212,7 @@ class ObjectStore:
                     f"{self.url}/{name}: {first_line(error)}. A folder that holds such an object cannot be listed; "
                     "rename the object, or move it away"
                 ) from None
-            why = CLOCK_WRONG if SKEWED in said else first_line(error)
+            why = CLOCK_WRONG if SKEWED in said else _told(said)
             raise expired(self.url, said) or SourceUnavailable(f"{self.url}/{name}: {why}", file=name) from None
         except BaseException as error:
             if type(error).__name__ != _PANIC:
@@ -220,12 +247,21 @@ def _client(
     )
 
 
-class _Object(RawIOBase):
-    """An object as a file, read in ranges."""
+def _told(said: str) -> str:
+    """The first line of an error, with code and message of the service, which are in its body."""
+    found = _SAID.search(said)
+    if found is None:
+        return first_line(said)
+    return f"{first_line(said.partition('<')[0])}{found[1]}: {unescape(first_line(found[2]))}"
 
-    def __init__(self, obstore: Any, bucket: Any, name: str) -> None:
-        self._obstore, self._bucket, self._name = obstore, bucket, name
-        self._size: int = obstore.head(bucket, name)["size"]
+
+class _Object(RawIOBase):
+    """An object as a file, read in ranges. ``trouble``: what is around each request."""
+
+    def __init__(
+        self, read: Callable[..., Any], size: int, trouble: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._read, self._size, self._trouble = read, size, trouble
         self._at = 0
 
     def readable(self) -> bool:
@@ -238,8 +274,8 @@ class _Object(RawIOBase):
         end = min(self._at + len(buffer), self._size)
         if end <= self._at:
             return 0
-        REQUESTS.count()
-        data = bytes(self._obstore.get_range(self._bucket, self._name, start=self._at, end=end))
+        with self._trouble():
+            data = bytes(self._read(start=self._at, end=end))
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -17,6 +17,7 @@ from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
 from tests.ledger.moto_s3 import SECRET, moto_s3
+from tests.system.s3 import CONFLICT, DENIED, S3, Gate, Refusal, gate
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,19 @@ def service(options: dict[str, str]) -> Any:
         aws_secret_access_key=options["aws_secret_access_key"],
         region_name=options["aws_region"],
     )
+
+
+@pytest.fixture
+def way(options: dict[str, str]) -> Iterator[Gate]:
+    """A way to that service on which things go wrong."""
+    with gate(S3(options["aws_endpoint"])) as one:
+        yield one
+
+
+@pytest.fixture
+def far(options: dict[str, str], way: Gate, request: pytest.FixtureRequest) -> Store:
+    """A store on that way."""
+    return open_store(f"s3a://bucket/far/{request.node.name}", options={**options, "aws_endpoint": way.endpoint})
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -194,3 +208,46 @@ def test_stores_of_a_bucket_share_a_client_unless_their_settings_differ(
 def test_an_empty_object_is_read_as_such(store: Store) -> None:
     store.put("empty", b"")
     assert store.read("empty", 10) == b"" and b"".join(store.chunks("empty")) == b""
+
+
+def test_a_creation_that_meets_another_request_is_repeated(far: Store, way: Gate) -> None:
+    """obstore takes S3's 409 for a file that exists: a journal had a gap, and the request to a service was not made."""
+    first = set[str]()
+
+    def refuses(method: str, path: str) -> Refusal | None:
+        if method != "PUT" or path in first:
+            return None
+        first.add(path)
+        return CONFLICT
+
+    way.refuses = refuses
+    assert far.create("x", b"mine") is True and far.read("x", 10) == b"mine"
+    assert [Journal(far, "j").append({"n": n}) for n in range(2)] == [1, 2] and len(first) == 3
+    assert far.create("x", b"late") is False
+    way.refuses = lambda method, path: CONFLICT if method == "PUT" else None
+    with pytest.raises(SourceUnavailable, match=r"y: .*ConditionalRequestConflict"):
+        far.create("y", b"mine")
+
+
+def test_a_journal_whose_answers_are_lost_has_each_document_once(far: Store, way: Gate) -> None:
+    journal = Journal(far, "j")
+    way.loses_answer = lambda method, path: method == "PUT" and path not in way.lost and len(way.lost) < 3
+    assert [journal.append({"n": n}) for n in range(3)] == [1, 2, 3]
+    assert journal.after(0) == [(n + 1, {"n": n}) for n in range(3)]
+
+
+def test_what_the_service_says_is_told(far: Store, way: Gate) -> None:
+    way.refuses = lambda method, path: DENIED
+    for call in (lambda: far.read("x", 1), lambda: far.list("f"), lambda: far.create("x", b"")):
+        with pytest.raises(SourceUnavailable, match="AccessDenied: User: a is not authorized to perform") as raised:
+            call()
+        assert "secret" not in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_file_whose_end_is_missing_is_no_file(far: Store, way: Gate) -> None:
+    far.put("x", bytes(100_000))
+    file = far.open("x")
+    way.cuts = lambda method, path: method == "GET"
+    for call in (file.read, lambda: far.read("x", 100_000), lambda: list(far.chunks("x"))):
+        with pytest.raises(SourceUnavailable, match="x: "):
+            call()

@@ -1,5 +1,5 @@
-"""An S3 on this machine: S3Proxy as a process, and a gate before it that loses answers, lets credentials expire, or
-takes the condition off a write.
+"""An S3 on this machine: S3Proxy as a process, and a gate before it that loses, cuts or refuses answers, lets
+credentials expire, or takes the condition off a write.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ from tests.loopback import answering
 BUCKET, SOURCES = "lake", "tables"
 """The buckets of targets, and of tables that a writer changes behind the service's back, as files."""
 KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnSECRETxEXAMPLE"
-SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+SLOW_DOWN = 503, "SlowDown", "Please reduce your request rate."
+EXPIRED = 400, "ExpiredToken", "The provided token has expired."
+CONFLICT = 409, "ConditionalRequestConflict", "A conflicting operation is in progress against this resource."
+DENIED = 403, "AccessDenied", "User: a is not authorized to perform: s3:GetObject on resource: &quot;b?key=secret&quot;"
+Refusal = tuple[int, str, str]
+"""Status, code and message."""
 JAVA = ("-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
@@ -120,6 +124,10 @@ class Gate(S3):
         """Whether a session token is still good; else the answer is ExpiredToken."""
         self.busy = False
         """Whether every request is answered with SlowDown."""
+        self.refuses: Callable[[str, str], Refusal | None] = lambda method, path: None
+        """With what the request is refused, if it is."""
+        self.cuts: Callable[[str, str], bool] = lambda method, path: False
+        """Whether the body of the answer ends in its middle."""
         self.holds: Callable[[str, str], bool] = lambda method, path: False
         """Whether the request gets no answer, and is not carried out, as long as this says so."""
         self.loses_answer: Callable[[str, str], bool] = lambda method, path: False
@@ -148,8 +156,10 @@ class _Way(BaseHTTPRequestHandler):
             sleep(0.1)
         token = self.headers.get("x-amz-security-token")
         expired = self.gate.expired or (token is not None and not self.gate.knows(token))
-        if expired or self.gate.busy:
-            status, error = (400, EXPIRED) if expired else (503, SLOW_DOWN)
+        busy = SLOW_DOWN if self.gate.busy else self.gate.refuses(self.command, self.path)
+        if refusal := EXPIRED if expired else busy:
+            status, code, said = refusal
+            error = f'<?xml version="1.0"?>\n<Error><Code>{code}</Code><Message>{said}</Message></Error>'.encode()
             self._answer(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(error)))], error)
             return
         status, headers, data = self._carried_out(body)
@@ -157,7 +167,9 @@ class _Way(BaseHTTPRequestHandler):
             self.gate.lost.append(self.path)
             self.close_connection = True
             return
-        self._answer(status, headers, data)
+        cut = self.gate.cuts(self.command, self.path)
+        self._answer(status, headers, data[: len(data) // 2] if cut else data)
+        self.close_connection = self.close_connection or cut
 
     def _carried_out(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         way = HTTPConnection(urlsplit(self.gate.behind.endpoint).netloc, timeout=60)

@@ -194,7 +194,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "SOURCE_UNAVAILABLE": (
         "A command of table-backfill has to be given again, which is safe even if the first one "
-        "arrived. Check the network, and addresses and credentials in the connection of the store or the brokers."
+        "arrived. Check the network, and addresses and credentials in the connection of the store or the brokers, and "
+        "what they may do there."
     ),
     "NO_SPACE": (
         "Free space where the message says: in the target's store (VACUUM removes old versions of the target), or in "
