@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
-from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.aws_profile import Profile
 from airflow_backfill.ledger.location import Location, first_line
 from airflow_backfill.ledger.requests import REQUESTS
-from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, RangesFile, checked, expired
 
 _SCHEMES = {
     "s3": ("s3", "aws_"),
@@ -133,7 +133,12 @@ class ObjectStore:
     def open(self, name: str) -> BinaryIO:
         path = self._path(name)
         with self._trouble(name), self._there(name):
-            return BufferedReader(_Object(self._obstore, self._bucket, path), CHUNK_BYTES)
+            size = self._obstore.head(self._bucket, path)["size"]
+            return BufferedReader(RangesFile(size, partial(self._range, path)), CHUNK_BYTES)
+
+    def _range(self, path: str, start: int, stop: int) -> bytes:
+        REQUESTS.count()
+        return bytes(self._obstore.get_range(self._bucket, path, start=start, end=stop))
 
     def create(self, name: str, data: bytes) -> bool:
         path = self._path(name)
@@ -220,35 +225,3 @@ def _client(
         credential_provider=provider,
         retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
     )
-
-
-class _Object(RawIOBase):
-    """An object as a file, read in ranges."""
-
-    def __init__(self, obstore: Any, bucket: Any, name: str) -> None:
-        self._obstore, self._bucket, self._name = obstore, bucket, name
-        self._size: int = obstore.head(bucket, name)["size"]
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
-        REQUESTS.count()
-        data = bytes(self._obstore.get_range(self._bucket, self._name, start=self._at, end=end))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        self._at = offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
