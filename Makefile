@@ -33,7 +33,6 @@ docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an err
 
 soak: $(READY)  ## very many simulated builds, whole builds again, a large epoch, a dead broker, bugs put back: over two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
-	$(BIN)/python -m tests.core.kafka.soak $(HISTORIES)
 	$(BIN)/python -m pytest -m soak --durations=0
 
 lint: $(READY)  ## ruff and mypy

@@ -5,13 +5,14 @@ from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.source.source import VersionFiles
+from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.strategies.strategy import Cut
-from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
+from airflow_backfill.spark.strategies.table import TableRounds
 from airflow_backfill.spark.target_table import apply
 from tests.fifth_strategy import Blocks
 
 
-class Preparation(TablePreparation):
+class Preparation(strategy.Preparation):
     def cut(self, found: Preflight) -> Cut:
         borders = FileSplits.cut([file.size for file in found.files], 8)
         return Cut(Blocks(borders, found.bytes, found.rows))

@@ -16,7 +16,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "airflow_backfill"
 OWN = ("core/strategies", "core/splits", "core/kafka", "spark/strategies", "spark/kafka")
-KINDS = {"FileSplits", "KeyRanges", "Partitions", "AtFile", "AtKey", "AtOffset", "TopicPreflight"}
+KINDS = {"FileSplits", "KeyRanges", "Partitions", "AtFile", "AtKey", "AtOffset"}
 KINDS |= {"Snapshot", "Arrangement", "Chain", "Source"}
 NAMES = {"snapshot", "arrangement", "chain", "source"}
 TOPIC = re.compile(r"\btopic('\])?('\))?$")

@@ -13,11 +13,11 @@ import pytest
 
 from tests.broken_behaviours import BROKEN
 from tests.broken_mends import MENDS
-from tests.core.kafka.mutants import CUTS, WORLDS
+from tests.core.kafka.mutants import MUTANTS as OF_STATES
 from tests.mutation import Edit, holding
 from tests.simulation.mutants import MUTANTS
 
-EDITS: list[Edit] = [*MUTANTS, *BROKEN, *MENDS, *WORLDS, *CUTS]
+EDITS: list[Edit] = [*MUTANTS, *BROKEN, *MENDS, *OF_STATES]
 OWN = re.compile(r"\bself\.(\w+)")
 DEFINED = re.compile(r"^ +(?:def )?(\w+)(?:\(|:|, )", re.MULTILINE)
 """Methods, and fields of a class."""

@@ -19,6 +19,7 @@ from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.round_size import round_options
+from airflow_backfill.operators.package import entry_points
 from airflow_backfill.spark.run.phases import REPORT
 from airflow_backfill.spark.session.redaction import REDACT
 from airflow_backfill.spark_home import default_jars
@@ -101,7 +102,7 @@ def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]
     settings = _with_jars(options, [*(f"{name}={value}" for name, value in _settings(options).items()), *options.conf])
     command = [options.spark_submit, *(part for conf in settings for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
-    command += [_entry_point(application), *arguments]
+    command += [f"{entry_points()}/{application}.py", *arguments]
     package = str(Path(airflow_backfill.__file__).parents[1])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     try:
@@ -136,9 +137,3 @@ def _with_jars(options: argparse.Namespace, settings: list[str]) -> list[str]:
     names = dict.fromkeys(setting.partition("=")[0] for setting in settings)
     ours = default_jars(names, binary=options.spark_submit, kafka=VARIABLE in os.environ)
     return [*(f"{name}={value}" for name, value in ours.items()), *settings]
-
-
-def _entry_point(application: str) -> str:
-    package = Path(airflow_backfill.__file__).parent
-    installed = package / "spark_apps" / f"{application}.py"
-    return str(installed if installed.is_file() else package.parent / "spark_apps" / f"{application}.py")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property, partial
-from io import BufferedReader, RawIOBase
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.ledger.java_class import java_class
 from airflow_backfill.ledger.java_error import incomplete, innermost, text_of
 from airflow_backfill.ledger.location import Location
-from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, RangesFile, checked, expired
 
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 S3_LOG_STORE = "airflow_backfill.S3LogStore"
@@ -105,7 +105,13 @@ class HadoopStore:
         with self._trouble(name):
             path = self._path(name)
             stream, size = self._files.open(path), self._files.getFileStatus(path).getLen()
-        return BufferedReader(_HadoopFile(stream, size, partial(self._trouble, name)), CHUNK_BYTES)
+
+        def read_range(start: int, stop: int) -> bytes:
+            with self._trouble(name):
+                stream.seek(start)
+                return bytes(stream.readNBytes(stop - start))
+
+        return BufferedReader(RangesFile(size, read_range, stream.close), CHUNK_BYTES)
 
     def create(self, name: str, data: bytes) -> bool:
         with self._trouble(name):
@@ -161,38 +167,6 @@ class HadoopStore:
                 or expired(self.url, text_of(error))
                 or SourceUnavailable(f"{self.url}/{name}: {innermost(error)}", file=name)
             ) from error
-
-
-class _HadoopFile(RawIOBase):
-    """A Hadoop input stream as a Python file. ``trouble``: what is around each read."""
-
-    def __init__(self, stream: Any, size: int, trouble: Callable[[], AbstractContextManager[None]]) -> None:
-        self._stream, self._size, self._trouble = stream, size, trouble
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with self._trouble():
-            data = self._stream.readNBytes(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        start = (0, self.tell(), self._size)[whence]
-        self._stream.seek(start + offset)
-        return start + offset
-
-    def tell(self) -> int:
-        return int(self._stream.getPos())
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()
 
 
 def _java_class(error: BaseException) -> str | None:

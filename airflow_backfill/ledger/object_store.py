@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache, partial
 from html import unescape
 from importlib import import_module
-from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import InvalidSpec, SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.aws_profile import Profile
 from airflow_backfill.ledger.location import Location, first_line
 from airflow_backfill.ledger.requests import REQUESTS
-from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, checked, expired
+from airflow_backfill.ledger.store import CHUNK_BYTES, HIDDEN, NotFound, RangesFile, checked, expired
 
 _SCHEMES = {
     "s3": ("s3", "aws_"),
@@ -142,8 +142,11 @@ class ObjectStore:
         path = self._path(name)
         with self._trouble(name), self._there(name):
             size = self._obstore.head(self._bucket, path)["size"]
-        read = partial(self._obstore.get_range, self._bucket, path)
-        return BufferedReader(_Object(read, size, partial(self._trouble, name)), CHUNK_BYTES)
+            return BufferedReader(RangesFile(size, partial(self._range, name)), CHUNK_BYTES)
+
+    def _range(self, name: str, start: int, stop: int) -> bytes:
+        with self._trouble(name):
+            return bytes(self._obstore.get_range(self._bucket, self._path(name), start=start, end=stop))
 
     def create(self, name: str, data: bytes) -> bool:
         with self._trouble(name):
@@ -253,36 +256,3 @@ def _told(said: str) -> str:
     if found is None:
         return first_line(said)
     return f"{first_line(said.partition('<')[0])}{found[1]}: {unescape(first_line(found[2]))}"
-
-
-class _Object(RawIOBase):
-    """An object as a file, read in ranges. ``trouble``: what is around each request."""
-
-    def __init__(
-        self, read: Callable[..., Any], size: int, trouble: Callable[[], AbstractContextManager[None]]
-    ) -> None:
-        self._read, self._size, self._trouble = read, size, trouble
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
-        with self._trouble():
-            data = bytes(self._read(start=self._at, end=end))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        self._at = offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at

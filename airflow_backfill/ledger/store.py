@@ -5,8 +5,9 @@ A reader gets a whole file or none. Names are relative to the root, with ``/`` b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import Any, BinaryIO, Protocol
 
 from airflow_backfill.core.errors import CredentialsExpired, InvalidSpec
 
@@ -66,6 +67,43 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete the file, if it exists."""
+
+
+class RangesFile(RawIOBase):
+    """A file for random access of which a store reads ranges: ``read_range(start, stop)``."""
+
+    def __init__(
+        self, size: int, read_range: Callable[[int, int], bytes], close: Callable[[], object] = lambda: None
+    ) -> None:
+        self._size, self._read_range, self._close = size, read_range, close
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._at + len(buffer), self._size)
+        if stop <= self._at:
+            return 0
+        data = self._read_range(self._at, stop)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        self._at = offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        if not self.closed:
+            self._close()
+        super().close()
 
 
 def checked(name: str) -> str:

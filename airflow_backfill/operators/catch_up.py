@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_backfill.core.attempts.goals import CatchUpGoal
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.operators.log_rounds import LogRoundsOperator
+from airflow_backfill.operators.rounds import LogRoundsOperator
 
 
 class CatchUpOperator(LogRoundsOperator):

@@ -15,11 +15,10 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
-from airflow_backfill.operators.log_rounds import LogRoundsOperator
-from airflow_backfill.telling.shown import show
+from airflow_backfill.operators.rounds import LogRoundsOperator
+from airflow_backfill.telling.shown import WAITING, show
 from airflow_backfill.triggers.lag import LagTrigger
 from airflow_backfill.triggers.poll import say_error
-from airflow_backfill.watching.committed import WAITING
 from airflow_backfill.watching.conditions import window_of
 from airflow_backfill.watching.gate_watch import GateWatch
 from airflow_backfill.watching.instance import Instance

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 ON_EXISTING = ("resume", "fail", "restart")
 REPORT = "report"
 """The key in ``task_state_store`` of the plan's report."""
+OF_SPEC = (
+    *("source", "key", "select", "where", "strategy", "new_columns", "topic", "functions"),
+    *("proof", "clustering"),
+)
+"""The options that the spec has by the same names."""
 
 
 class PlanOperator(ApplicationOperator):
@@ -58,11 +63,7 @@ class PlanOperator(ApplicationOperator):
     """
 
     entry_point = "plan"
-    template_fields: Sequence[str] = (
-        *ApplicationOperator.template_fields,
-        *("build_name", "source", "key", "select", "where", "strategy", "new_columns", "topic", "functions"),
-        *("proof", "clustering"),
-    )
+    template_fields: Sequence[str] = (*ApplicationOperator.template_fields, "build_name", *OF_SPEC)
 
     def __init__(
         self,
@@ -104,20 +105,7 @@ class PlanOperator(ApplicationOperator):
     @property
     def spec(self) -> BackfillSpec:
         """The rendered request, with all checks that read no table."""
-        options = {
-            "name": self.build_name,
-            "source": self.source,
-            "target": self.target,
-            "key": self.key,
-            "select": self.select,
-            "where": self.where,
-            "strategy": self.strategy,
-            "new_columns": self.new_columns,
-            "topic": self.topic,
-            "functions": self.functions,
-            "proof": self.proof,
-            "clustering": self.clustering,
-        }
+        options = {"name": self.build_name, "target": self.target, **{name: getattr(self, name) for name in OF_SPEC}}
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:

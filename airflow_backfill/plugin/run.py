@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from airflow_backfill.plugin.orders import ORDERS
 from airflow_backfill.plugin.tasks import INSTANCE, Table, Task, rendered, same_instance, same_target
-from airflow_backfill.watching.committed import WAITING
+from airflow_backfill.telling.shown import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
 _ASKING = ("awaiting_input", "deferred")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.reached_epoch import REACHED, reached_epoch
+from airflow_backfill.watching.epochs import REACHED, reached_epoch
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

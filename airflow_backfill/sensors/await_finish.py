@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.watching.first_epoch import first_epoch
+from airflow_backfill.watching.epochs import first_epoch
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+WAITING = "waiting"
+"""The key of the reasons why a task waits."""
+
 
 def show(context: Context, key: str, value: JsonValue) -> None:
     """Store a value that no decision depends on. A store that fails neither ends the task nor hides its error."""

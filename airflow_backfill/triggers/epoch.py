@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.triggers.build import BuildTrigger
-from airflow_backfill.watching.reached_epoch import reached_epoch
+from airflow_backfill.watching.epochs import reached_epoch
 
 
 class EpochTrigger(BuildTrigger):

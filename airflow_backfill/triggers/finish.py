@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_backfill.core.gates.gate import Waiting
 from airflow_backfill.triggers.build import BuildTrigger
-from airflow_backfill.watching.first_epoch import first_epoch
+from airflow_backfill.watching.epochs import first_epoch
 
 
 class FinishTrigger(BuildTrigger):

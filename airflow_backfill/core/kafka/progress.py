@@ -1,7 +1,7 @@
 """What the committed splits of all lanes prove together.
 
-A split that is not written yet is absent, not unfinished. So the two questions iterate over the known partitions, not
-only over the splits (docs/behaviours/source.md, S001.44).
+A split that is not written yet is absent, not unfinished. So the known partitions count, not only the splits
+(docs/behaviours/source.md, S001.44).
 """
 
 from __future__ import annotations
@@ -15,18 +15,7 @@ from airflow_backfill.core.kafka.state import CatchingUp, Finished
 
 def history_done(partitions: Collection[int], splits: Mapping[int, Split]) -> bool:
     """Whether nothing is left to read from Kafka: all backfills, those of later partitions included, have stopped."""
-    return _all_in((CatchingUp, Finished), partitions, splits)
-
-
-def handed_over(partitions: Collection[int], splits: Mapping[int, Split]) -> bool:
-    """Whether every partition, later ones included, comes from the landing table alone."""
-    return _all_in((Finished,), partitions, splits)
-
-
-def _all_in(
-    states: tuple[type[CatchingUp | Finished], ...], partitions: Collection[int], splits: Mapping[int, Split]
-) -> bool:
-    return all(p in splits and isinstance(splits[p].state, states) for p in {*partitions, *splits})
+    return all(p in splits and isinstance(splits[p].state, CatchingUp | Finished) for p in {*partitions, *splits})
 
 
 def check_finished(splits: Mapping[int, Split]) -> None:

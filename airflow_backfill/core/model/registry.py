@@ -21,38 +21,23 @@ _OWN = "airflow_backfill.core.strategies.register"
 class Traits(Protocol):
     """Facts about a strategy that do not depend on a build."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def why(self) -> str:
-        """When to use it: one line of the plan's report."""
-
-    @property
-    def keyless(self) -> bool:
-        """Whether the spec may omit the key."""
-
-    @property
-    def needs_topic(self) -> bool:
-        """Whether it builds a topic's history. The spec has a topic exactly then."""
-
-    @property
-    def announces(self) -> bool:
-        """Whether epochs of the source are announced before their data is in the target."""
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether it reads each row of the pinned epoch once, and then each change once, so that the digest of the
-        source can be added up while the target is built.
-        """
-
-    @property
-    def part_unit(self) -> str:
-        """The units of the source in the plan's report: files, partitions."""
-
-    @property
-    def on_spark(self) -> str:
-        """The module with its ``Preparation`` and ``Rounds`` for Spark (see ``spark.strategies``)."""
+    name: str
+    why: str
+    """When to use it: one line of the plan's report."""
+    keyless: bool
+    """Whether the spec may omit the key."""
+    needs_topic: bool
+    """Whether it builds a topic's history. The spec has a topic exactly then."""
+    announces: bool
+    """Whether epochs of the source are announced before their data is in the target."""
+    adds_up: bool
+    """Whether it reads each row of the pinned epoch once, and then each change once, so that the digest of the source
+    can be added up while the target is built.
+    """
+    part_unit: str
+    """The units of the source in the plan's report: files, partitions."""
+    on_spark: str
+    """The module with its ``Preparation`` and ``Rounds`` for Spark (see ``spark.strategies``)."""
 
 
 _KNOWN: dict[str, Traits] = {}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_backfill.core.errors import (
-    BackfillError,
-)
+from airflow_backfill.core.errors import BackfillError
 
 
 @dataclass(frozen=True, slots=True)

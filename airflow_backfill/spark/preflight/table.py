@@ -13,6 +13,7 @@ from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.ledger.clock import now_ms
@@ -40,52 +41,36 @@ FROM_FILES = {"spark.databricks.delta.optimizeMetadataQuery.enabled": "false"}
 """Otherwise Delta counts a column without nulls by the log alone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Preflight:
     """A source that passed the checks, at the epoch to pin."""
 
     spec: BackfillSpec
     epoch: int
+    at: int
+    """When the epoch was pinned, milliseconds since 1970."""
     metadata: TableMetadata
     transform: Transform
     target_key: tuple[str, ...]
-    digest: str | None = None
+    digest: str | None
     """The hash of the epoch's commit file."""
-    recent: Sequence[Epoch] = ()
+    recent: Sequence[Epoch]
     """The source's last epochs up to this one, oldest first."""
+    parts: int
+    """Number of parts to read: files, or partitions of a topic."""
+    units: int
+    """Number of units that a round cannot divide: files, or records of a topic."""
+    bytes: int
+    rows: int | None
+    """None if a file has no row count."""
+    columns: tuple[str, ...] | None = None
+    """The source's columns that the build reads; None: all of them."""
     files: Sequence[DataFile] = ()
     """The data files of the epoch; empty for a topic."""
+    partitions: Partitions | None = None
+    """The partitions of a topic to pin."""
     expiry: TopicExpiry | None = None
     """How long a topic keeps its history."""
-    at: int = 0
-    """When the epoch was pinned, milliseconds since 1970."""
-
-    @property
-    def parts(self) -> int:
-        """Number of parts to read: files."""
-        return len(self.files)
-
-    @property
-    def units(self) -> int:
-        """Number of units that a round cannot divide: files."""
-        return len(self.files)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size for file in self.files)
-
-    @property
-    def rows(self) -> int | None:
-        """None if a file has no row count."""
-        rows = [file.rows for file in self.files]
-        return None if any(n is None for n in rows) else sum(n or 0 for n in rows)
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The source's columns that the build reads; None: all of them."""
-        if self.spec.select is None:
-            return None
-        return tuple(name for name in self.transform.source_schema.fieldNames() if name in self.transform.uses)
 
 
 STEPS = (
@@ -122,7 +107,24 @@ def inspect_source(
     source = open_source(spark, spec.table)
     recent = log.recent(epoch, RECENT_EPOCHS)
     files = source.files(epoch).files
-    found = Preflight(spec, epoch, metadata, transform, key, admitted.digest, recent, files, at=at)
+    counts = [file.rows for file in files if file.rows is not None]
+    used = tuple(name for name in transform.source_schema.fieldNames() if name in transform.uses)
+    found = Preflight(
+        spec=spec,
+        epoch=epoch,
+        at=at,
+        metadata=metadata,
+        transform=transform,
+        target_key=key,
+        digest=admitted.digest,
+        recent=recent,
+        parts=len(files),
+        units=len(files),
+        bytes=sum(file.size for file in files),
+        rows=sum(counts) if len(counts) == len(files) else None,
+        columns=None if spec.select is None else used,
+        files=files,
+    )
     hashes = GROUP_BYTES * found.rows if found.rows is not None else found.bytes
     size_session(spark, table_files=len(found.files), work_bytes=hashes)
     rows = source.at(epoch)

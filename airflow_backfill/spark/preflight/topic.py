@@ -7,7 +7,6 @@ would be in neither (docs/behaviours/source.md, S001.21).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import SourceReplaced
@@ -45,37 +44,7 @@ NO_TABLE = '{"type":"struct","fields":[]}'
 """The schema in the plan of a build without a landing table."""
 
 
-@dataclass(frozen=True)
-class TopicPreflight(Preflight):
-    """A topic that passed the checks, with its landing table if it has one."""
-
-    partitions: Partitions = field(kw_only=True)
-    """The partitions to pin."""
-
-    @property
-    def parts(self) -> int:
-        """Number of parts to read: partitions."""
-        return len(self.partitions)
-
-    @property
-    def units(self) -> int:
-        """Number of units that a round cannot divide: records."""
-        return self.partitions.rows
-
-    @property
-    def bytes(self) -> int:
-        return self.partitions.bytes
-
-    @property
-    def rows(self) -> int:
-        return self.partitions.rows
-
-    @property
-    def columns(self) -> None:
-        return None
-
-
-def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> TopicPreflight:
+def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) -> Preflight:
     """Check topic, landing table and expressions, and choose the epoch and offsets to pin. Writes nothing.
 
     Raises LandingAhead, which is worth a retry, if the landing table holds offsets beyond the brokers' ends.
@@ -117,9 +86,21 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         common = landing.first(epoch, {n: log.start for n, log in topic.logs.items()}, COMPARED_RECORDS)
         both.check_same(landing.within(common, epoch), common)
     oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
-    expiry = TopicExpiry(retention, min(oldest.values(), default=None))
-    return TopicPreflight(
-        spec, epoch, metadata, transform, key, digest, recent, partitions=partitions, expiry=expiry, at=at
+    return Preflight(
+        spec=spec,
+        epoch=epoch,
+        at=at,
+        metadata=metadata,
+        transform=transform,
+        target_key=key,
+        digest=digest,
+        recent=recent,
+        parts=len(partitions),
+        units=partitions.rows,
+        bytes=partitions.bytes,
+        rows=partitions.rows,
+        partitions=partitions,
+        expiry=TopicExpiry(retention, min(oldest.values(), default=None)),
     )
 
 

@@ -33,8 +33,6 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.abandoned import ending_with_its_task
-from airflow_backfill.spark.run.executors import ending_without_executors
 from airflow_backfill.spark.run.phases import (
     APPLICATIONS,
     EXPLAIN,
@@ -48,6 +46,7 @@ from airflow_backfill.spark.run.phases import (
     size,
 )
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
+from airflow_backfill.spark.run.watchdog import watched
 from airflow_backfill.spark.session.carried import carried
 from airflow_backfill.spark.session.cost import Costs
 from airflow_backfill.spark.session.failure import coded
@@ -85,7 +84,7 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         return 2
     control, costs = ControlFolder.beside(options.target, spark), Costs(spark)
     try:
-        with ending_with_its_task(spark) as stopped, ending_without_executors(spark, stopped):
+        with watched(spark) as stopped:
             outcome = concluded(
                 *(control, me, started(spark)),
                 lambda: work(application, options, spark, me, stopped, costs),

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from airflow_backfill.core.attempts.settle_plan import check_same
 from airflow_backfill.core.errors import BackfillError, NotConverging
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.registry import AUTO
-from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.spark.preflight.table import STEPS
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
@@ -128,12 +126,3 @@ class DryRun(Planner):
         else:
             checks.fails(KEEPS_UP, slow)
         return report
-
-    def _choose(self, advice: Advice | BackfillError) -> str:
-        """The strategy of the build; the error of an unfit source if it is to be chosen, as in a plan."""
-        if self._spec.strategy == AUTO:
-            if isinstance(advice, BackfillError):
-                raise advice
-            self._spec = self._spec.with_strategy(advice.strategy)
-            self._check_lanes()
-        return self._spec.strategy

@@ -40,16 +40,12 @@ LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max
 MOST = 10**15
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of a command line. ``settings`` are those of argparse."""
-
-    flag: str
-    settings: Mapping[str, Any]
+_Option = tuple[str, Mapping[str, Any]]
+"""An option of a command line, with argparse's settings."""
 
 
-def _option(flag: str, **settings: Any) -> Option:
-    return Option(flag, settings)
+def _option(flag: str, **settings: Any) -> _Option:
+    return flag, settings
 
 
 _PLACE = (
@@ -121,7 +117,7 @@ class Interpreter(Protocol):
 class Application:
     """One entry point of ``spark_apps``."""
 
-    options: tuple[Option, ...]
+    options: tuple[_Option, ...]
     goal: Callable[[argparse.Namespace, Interpreter], Goal] | None = None
     """The goal that it works on until that is committed; None if it is not a phase of a build."""
     follows: bool = False
@@ -243,8 +239,8 @@ APPLICATIONS: Mapping[str, Application] = {
 def parser(application: str) -> Arguments:
     """The command line of an application."""
     arguments = Arguments(prog=application)
-    for option in (*_PLACE, *APPLICATIONS[application].options):
-        arguments.add_argument(option.flag, **option.settings)
+    for flag, settings in (*_PLACE, *APPLICATIONS[application].options):
+        arguments.add_argument(flag, **settings)
     return arguments
 
 

@@ -144,11 +144,7 @@ class Planner:
         check_shared(self._spark, self._spec.target)
         found, advice = self._inspected()
         check_target(found)
-        if self._spec.strategy == AUTO:
-            if isinstance(advice, BackfillError):
-                raise advice
-            self._spec = self._spec.with_strategy(advice.strategy)
-            self._check_lanes()
+        self._choose(advice)
         preparation = self._preparation()
         return found, advice, preparation, preparation.cut(found)
 
@@ -159,6 +155,15 @@ class Planner:
             return inspect_topic(self._spark, self._spec, topic), Advice("source", registered("source").why)
         found = inspect_source(self._spark, self._spec, begins)
         return found, recommend(self._sighted(found))
+
+    def _choose(self, advice: Advice | BackfillError) -> str:
+        """The strategy of the build; the error of an unfit source if it is to be chosen."""
+        if self._spec.strategy == AUTO:
+            if isinstance(advice, BackfillError):
+                raise advice
+            self._spec = self._spec.with_strategy(advice.strategy)
+            self._check_lanes()
+        return self._spec.strategy
 
     def _check_columns(self, found: Preflight) -> None:
         """InvalidExpression if no target holds the build's rows; TargetRefuses if there is one, without a build, that

@@ -36,9 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the time is over. Returns the exit code: 0, or 2 for a wrong command line."""
     from pyspark import InheritableThread
 
-    from airflow_backfill.spark.run.abandoned import abandoned, waiting_task
     from airflow_backfill.spark.run.application import session
-    from airflow_backfill.spark.run.executors import executors_of
+    from airflow_backfill.spark.run.watchdog import watchdog
     from airflow_backfill.spark.service.served import cancel, serve
 
     form = "%(asctime)s %(levelname)s [%(threadName)s] %(message)s"
@@ -51,15 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    context, task, executors, broken = spark.sparkContext, waiting_task(), executors_of(spark), Event()
+    context, reason, broken = spark.sparkContext, watchdog(spark), Event()
 
     def check() -> None:
         if context._jsc.sc().isStopped():
             raise RuntimeError("Spark has ended, so no request can be served")
-        if abandoned(task):
-            raise RuntimeError("the task that waited for this service has ended: the service ends, too")
-        if executors is not None and executors.gone_for_good():
-            raise RuntimeError("jobs wait without any executor: the service ends, and the next one asks anew")
+        if (why := reason("service")) is not None:
+            raise RuntimeError(why)
         if broken.is_set():
             raise RuntimeError("files in spark.local.dir are gone: the service ends, and the next one has new folders")
 

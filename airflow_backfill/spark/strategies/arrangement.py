@@ -11,8 +11,9 @@ from airflow_backfill.core.state.effect import Effect, NextChunk, ReadRanges, Wo
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.source.ranges import CLUSTERED, Behind, Ranges, stands
+from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
-from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
+from airflow_backfill.spark.strategies.table import TableRounds
 from airflow_backfill.spark.target_table import apply
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def key_ranges(spark: SparkSession, found: Preflight) -> Ranges:
     return Ranges.of(source, found.spec.key, schema, found.epoch)
 
 
-class Preparation(TablePreparation):
+class Preparation(strategy.Preparation):
     """Splits are ranges of the key."""
 
     def cut(self, found: Preflight) -> Cut:

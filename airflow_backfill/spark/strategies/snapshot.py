@@ -13,12 +13,13 @@ from airflow_backfill.core.values.piece import Line, Piece
 from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.source.source import VersionFiles
+from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
-from airflow_backfill.spark.strategies.table import TablePreparation, TableRounds
+from airflow_backfill.spark.strategies.table import TableRounds
 from airflow_backfill.spark.target_table import apply
 
 
-class Preparation(TablePreparation):
+class Preparation(strategy.Preparation):
     """Splits are runs of files."""
 
     def cut(self, found: Preflight) -> Cut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from airflow_backfill.core.kafka.opening import recreated
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Record
-from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.partitions import Partitions, held
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import (
@@ -23,7 +22,6 @@ from airflow_backfill.core.state.effect import (
     DecodeRecords,
     Effect,
     FetchRecords,
-    FileSize,
     ReadIngested,
     ReadLanded,
     TakeOffsets,
@@ -31,9 +29,7 @@ from airflow_backfill.core.state.effect import (
     Work,
 )
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import memory_beside
-from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.kafka.broker import Broker
 from airflow_backfill.spark.kafka.expected_rows import TopicRows
 from airflow_backfill.spark.kafka.key_partitions import KeyPartitions
@@ -44,8 +40,8 @@ from airflow_backfill.spark.kafka.tombstones import Tombstones
 from airflow_backfill.spark.kafka.topic_source import History
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
-from airflow_backfill.spark.preflight.topic import TopicPreflight
 from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.strategies.strategy import Cut
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.transform.transform import Transform
@@ -55,18 +51,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Preparation:
+class Preparation(strategy.Preparation):
     """Splits are the topic's partitions. A keyed build remembers keys beside its target."""
 
-    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
-        self.spark, self.spec = spark, spec
-
     def cut(self, found: Preflight) -> Cut:
-        assert isinstance(found, TopicPreflight)
+        assert found.partitions is not None
         return Cut(found.partitions)
-
-    def properties(self) -> Mapping[str, str]:
-        return {}
 
     def with_memory(self, draft: Plan, found: Preflight) -> Plan:
         """A single partition without an order needs no memory."""
@@ -88,19 +78,12 @@ class Preparation:
         return self.spec.topic.order
 
 
-class Rounds:
+class Rounds(strategy.Rounds):
     """Takes offsets from the topic and its landing table, and proves that the target holds their records."""
-
-    def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
-        self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
 
     @property
     def transform(self) -> Transform:
         return self._history.transform
-
-    @property
-    def files(self) -> tuple[FileSize, ...]:
-        return ()
 
     def answer(self, effect: Effect[Any]) -> Any:
         assert isinstance(effect, AskBroker | ReadLanded | ReadIngested | FetchRecords | DecodeRecords), effect

@@ -6,10 +6,11 @@ has.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
 
@@ -47,45 +48,57 @@ class Cut:
     """Lines for the plan's report."""
 
 
-class Preparation(Protocol):
+class Preparation:
     """Prepares a build for the planner. ``lanes`` and ``size`` (of a round) are the requested ones."""
 
-    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None: ...
+    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
+        self.spark, self.spec, self.lanes, self.size = spark, spec, lanes, size
 
+    @abstractmethod
     def cut(self, found: Preflight) -> Cut:
         """The source's splits."""
 
     def properties(self) -> Mapping[str, str]:
         """Properties of the target, in addition to those of every build."""
+        return {}
 
     def with_memory(self, draft: Plan, found: Preflight) -> Plan:
-        """The draft, with the memory of keys beside its target. Creates that memory, empty."""
+        """The draft, with the memory of keys beside its target, if it needs one. Creates that memory, empty."""
+        return draft
 
 
-class Rounds(Protocol):
+class Rounds:
     """Reads and writes the rounds of one build. Made once the plan is known."""
 
-    def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None: ...
+    def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
+        self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
 
     @property
+    @abstractmethod
     def transform(self) -> Transform: ...
 
     @property
     def files(self) -> tuple[FileSize, ...]:
         """The pinned files in the plan's order; empty if none are pinned. HistoryLost if they have changed."""
+        return ()
 
+    @abstractmethod
     def answer(self, effect: Effect[Any]) -> Any:
         """The answer to an effect that only this strategy yields."""
 
+    @abstractmethod
     def write(self, work: Work, record: Record, txn: Txn, text: str) -> None:
         """Commit the rows of ``work`` with the transaction id ``txn`` and the metadata ``text``, in one commit."""
 
+    @abstractmethod
     def proof(self, positions: tuple[Position, ...]) -> Proof:
         """The comparison of target and source, with the splits at these positions."""
 
+    @abstractmethod
     def certificate(self, wanted: VerifyTarget, now: int) -> Certificate:
         """The certificate; VerificationFailed if target and transformed source differ. ``now``: ms since 1970."""
 
+    @abstractmethod
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
         """The source after the state's epoch, as a stream in this session."""
 

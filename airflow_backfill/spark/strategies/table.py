@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -13,25 +13,21 @@ from pyspark.sql import DataFrame
 
 from airflow_backfill.core.errors import NotAppendOnly
 from airflow_backfill.core.model.certificate import Certificate
-from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Record
-from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.position import Position
-from airflow_backfill.core.state.effect import ApplyEpochs, Effect, FileSize, VerifyTarget, Work
+from airflow_backfill.core.state.effect import ApplyEpochs, Effect, VerifyTarget, Work
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.piece import Line, Piece
 from airflow_backfill.core.values.proof_kind import ProofKind
-from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import changes_beside
-from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.spark.delta_internals import rebuilding
 from airflow_backfill.spark.digest.observed import ObservedRows
 from airflow_backfill.spark.open_source import open_source
-from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.source.source import Source
+from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.buckets import Buckets
 from airflow_backfill.spark.target_table.net_change import NetChanges, Part, net_changes
@@ -48,24 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class TablePreparation:
-    """Defaults: several lanes, no extra properties of the target, no memory."""
-
-    def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
-        self.spark, self.spec, self.lanes, self.size = spark, spec, lanes, size
-
-    def properties(self) -> Mapping[str, str]:
-        return {}
-
-    def with_memory(self, draft: Plan, found: Preflight) -> Plan:
-        return draft
-
-
-class TableRounds:
+class TableRounds(strategy.Rounds):
     """Applies the log of a table, and proves the target equal to an epoch of it."""
-
-    def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
-        self.spark, self.plan, self.target, self.reader = spark, plan, target, reader
 
     @cached_property
     def source(self) -> Source:
@@ -76,10 +56,6 @@ class TableRounds:
         spec = self.plan.spec
         schema = some_columns(schema_of(self.plan.source.schema_json), self.plan.source.columns)
         return parse(self.spark, schema, spec.select, spec.where, spec.functions)
-
-    @property
-    def files(self) -> tuple[FileSize, ...]:
-        return ()
 
     def answer(self, effect: Effect[Any]) -> Any:
         raise TypeError(f"no strategy of a table asks for {effect}")

@@ -27,6 +27,11 @@ def test_many_histories_agree() -> None:
     assert many(range(3_000)) == []
 
 
+@pytest.mark.soak
+def test_very_many_histories_agree() -> None:
+    assert many(range(3_000, 300_000)) == []
+
+
 def test_every_state_on_the_way_can_be_stored() -> None:
     for seed in range(1_000):
         for split, _ in row_by_row(history(random.Random(seed))):

@@ -11,7 +11,7 @@ from airflow_backfill.core.errors import KafkaLost, LandingAhead, SourceReplaced
 from airflow_backfill.core.kafka.batches import Stop, backfilled_batch, upstream_batch
 from airflow_backfill.core.kafka.offsets import Offsets
 from airflow_backfill.core.kafka.opening import Log, appeared, asked, opened, reopened
-from airflow_backfill.core.kafka.progress import handed_over, history_done
+from airflow_backfill.core.kafka.progress import history_done
 from airflow_backfill.core.kafka.scan import after_read, after_upstream, next_range, settled
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
@@ -176,12 +176,11 @@ def test_an_idle_topic() -> None:
     assert run.split.target == 9
     assert run.scan(100, span(0, 9)) == [*span(0, 9)]
     assert (run.split.state, run.split.cut) == (F(), 9)
-    assert handed_over([0], {0: run.split})
     # Row by row it catches up for ever.
     rows = Row(Split(0, target=9, landed=9, end=10))
     rows.read(span(0, 9))
     assert rows.split.state == C(9)
-    assert history_done([0], {0: rows.split}) and not handed_over([0], {0: rows.split})
+    assert history_done([0], {0: rows.split})
     assert settled(rows.split).state == F()
 
 
@@ -249,7 +248,7 @@ def test_pause_throttle_move_done() -> None:
     assert history_done([0], {0: p.split})
     assert not history_done(both, {0: p.split, 1: q.split})
     assert q.scan(1000, span(0, 9)) == [*span(6, 9)]
-    assert history_done(both, {0: p.split, 1: q.split}) and not handed_over(both, {0: p.split, 1: q.split})
+    assert history_done(both, {0: p.split, 1: q.split})
     assert [*p.land([149, 150]), *q.land([8, 9, 10])] == [150, 10]
-    assert handed_over(both, {0: p.split, 1: q.split})
+    assert p.split.state == q.split.state == F()
     assert next_range(p.split, 1000) is None

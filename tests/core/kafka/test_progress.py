@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_backfill.core.kafka.progress import handed_over, history_done
+from airflow_backfill.core.kafka.progress import history_done
 from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished, State
 
@@ -9,16 +9,13 @@ def splits(*states: State) -> dict[int, Split]:
     return {partition: Split(partition, state) for partition, state in enumerate(states)}
 
 
-def test_history_is_done_when_every_split_has_stopped_and_handed_over_when_all_are_finished() -> None:
+def test_history_is_done_when_every_split_has_stopped() -> None:
     assert not history_done([0, 1, 2], splits(Finished(), CatchingUp(9), Backfilling(3)))
     assert history_done([0, 1, 2], splits(Finished(), CatchingUp(9), CatchingUp(3)))
-    assert not handed_over([0, 1], splits(Finished(), CatchingUp(9)))
-    assert handed_over([0, 1], splits(Finished(), Finished()))
 
 
 def test_a_split_that_is_not_there_is_not_done_and_one_that_nobody_planned_counts() -> None:
-    for question in (history_done, handed_over):
-        assert not question([0, 1], splits(Finished()))
-        assert not question([0, 1], {}) and question([], {})
-        assert not question([0], splits(Finished(), Backfilling(5)))
-        assert question([0], splits(Finished(), Finished()))
+    assert not history_done([0, 1], splits(Finished()))
+    assert not history_done([0, 1], {}) and history_done([], {})
+    assert not history_done([0], splits(Finished(), Backfilling(5)))
+    assert history_done([0], splits(Finished(), Finished()))

@@ -1,4 +1,4 @@
-"""A topic as the broker and the landing table hold it: records, holes, what lands when, is compacted or expires."""
+"""A partition as the broker holds it: records and holes, what lands, is compacted or expires."""
 
 from __future__ import annotations
 
@@ -76,26 +76,6 @@ class Partition:
         rows = self.between(self.ingested, upto)
         self.ingested = max(self.ingested, upto)
         return rows
-
-
-@dataclass
-class Landing:
-    """The landing table: what each version added, by partition, and how far the ingestion was at it."""
-
-    versions: list[dict[int, list[int]]] = field(default_factory=list)
-    ingested: list[dict[int, int]] = field(default_factory=list)
-
-    @property
-    def head(self) -> int:
-        return len(self.versions) - 1
-
-    def add(self, rows: dict[int, list[int]], ingested: dict[int, int]) -> None:
-        self.versions.append(rows)
-        self.ingested.append(ingested)
-
-    def rows(self, partition: int, after: int, through: int) -> list[int]:
-        """The rows of a partition in the versions later than ``after``, up to and including ``through``."""
-        return [u for version in self.versions[after + 1 : through + 1] for u in version.get(partition, ())]
 
 
 def batch(rows: list[int]) -> Batch | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_backfill.spark.run.executors import PATIENCE_SECONDS, Executors
+from airflow_backfill.spark.run.watchdog import PATIENCE_SECONDS, Executors
 
 LONG = PATIENCE_SECONDS
 
