@@ -1,17 +1,15 @@
-"""The broker as a process: it begins, ends, dies and comes back, and lets in whom it should."""
+"""The broker as a process: it begins, ends, dies and comes back."""
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from demo.kafka.broker import Broker, BrokerError
 from demo.kafka.topic import Record
-from tests.kafka.conftest import LOGIN
 
 
 def values(topic):
@@ -70,55 +68,3 @@ def test_a_group_of_consumers_shares_a_topic(broker, topic, protocol):
         assert record is not None and record.value() == b"one"
         (committed,) = consumer.commit(asynchronous=False)
         assert committed.offset == 1
-
-
-def sasl(password):
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": LOGIN.user,
-        "sasl.password": password,
-    }
-
-
-AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
-
-
-def refusal(settings) -> int:
-    """The first error with which a client says why: that it is not connected may come before, on a busy machine."""
-    errors: list[KafkaError] = []
-    client = AdminClient(
-        {**settings, "error_cb": lambda error: errors.append(error) if error.code() not in AWAY else None}
-    )
-    deadline = time.monotonic() + 30
-    while not errors:
-        assert time.monotonic() < deadline
-        client.poll(0.1)
-    return errors[0].code()
-
-
-def test_a_password_opens_the_sasl_listener_and_nothing_else_does(broker, topic):
-    topic.create()
-    servers = {"bootstrap.servers": broker.sasl_servers}
-    assert topic.name in AdminClient({**servers, **sasl(LOGIN.password)}).list_topics(timeout=10).topics
-    assert refusal({**servers, **sasl("wrong")}) == KafkaError._AUTHENTICATION
-    with pytest.raises(KafkaException):
-        AdminClient(servers).list_topics(timeout=1)
-
-
-def test_who_trusts_the_certificate_gets_in_and_who_does_not_stays_out(broker, topic, tmp_path):
-    topic.create()
-    other = Broker(tmp_path, LOGIN)
-    other._make_certificate()
-    settings = {"bootstrap.servers": broker.tls_servers, "security.protocol": "SSL"}
-    trusting = {**settings, "ssl.ca.location": str(broker.certificate)}
-    assert topic.name in AdminClient(trusting).list_topics(timeout=10).topics
-    assert refusal({**settings, "ssl.ca.location": str(other.certificate)}) == KafkaError._SSL
-
-
-def test_a_listener_asks_for_a_password_behind_tls(broker, topic):
-    topic.create()
-    trusting = {"bootstrap.servers": broker.sasl_tls_servers, "ssl.ca.location": str(broker.certificate)}
-    settings = {**trusting, **sasl(LOGIN.password), "security.protocol": "SASL_SSL"}
-    assert topic.name in AdminClient(settings).list_topics(timeout=10).topics
-    assert refusal({**settings, "sasl.password": "wrong"}) == KafkaError._AUTHENTICATION

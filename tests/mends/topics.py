@@ -75,14 +75,14 @@ MENDS = (
         "without a landing table a build waits for what lands",
         "    return settled_alone(asked(split, ours, expiry))",
         "    return asked(split, ours, expiry)",
-        ("tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",),
+        ("tests/core/kafka/test_alone.py::test_history_and_then_a_stream_without_a_landing_table",),
     ),
     Mend(
         "without a landing table what the stream begins with counts as lost",
         "    ours = log if split.target is None else Log(min(log.start, split.target + 1), log.end)",
         "    ours = log",
         (
-            "tests/core/kafka/test_worlds.py::test_history_and_then_a_stream_without_a_landing_table",
+            "tests/core/kafka/test_alone.py::test_history_and_then_a_stream_without_a_landing_table",
             LOST + "test_of_a_topic_alone_nothing_is_lost_that_its_stream_begins_with",
         ),
     ),
