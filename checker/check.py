@@ -178,7 +178,7 @@ def main() -> int:
         there = transformed(plan, arguments.select, arguments.where)
         only = f" WHERE {arguments.only}" if arguments.only else ""
         source = plan["spec"]["source"], certificate["epoch"], options, f"SELECT * FROM ({there}){only}"
-        target = plan["spec"]["target"], certificate["target_version"], options, f"SELECT * FROM ({here}){only}"
+        target = arguments.target.rstrip("/"), certificate["target_version"], options, f"SELECT * FROM ({here}){only}"
         rows, shown, count = compare([lambda: rows_of(*source), lambda: rows_of(*target)])
     except Exception as error:
         print(f"not checked: {type(error).__name__}: {error}", file=sys.stderr)

@@ -120,7 +120,9 @@ class BuildReader:
         return self._properties
 
     def plan(self, build: str) -> Plan | None:
-        """The build's plan: the copy beside the target, else the record in the log; None if both are missing."""
+        """The build's plan, for this location: the copy beside the target, else the record in the log; None if both are
+        missing.
+        """
         if build not in self._plans:
             try:
                 found = self.control.plan(build)
@@ -130,7 +132,7 @@ class BuildReader:
                 found = self._plan_in_log(build)
             if found is None:
                 return None
-            self._plans[build] = found
+            self._plans[build] = found.at(self.target)
         return self._plans[build]
 
     def _plan_in_log(self, build: str) -> Plan | None:

@@ -223,6 +223,22 @@ def test_rows_of_somebody_else_are_seen(build: JsonBuild) -> None:
         read(build)
 
 
+def test_a_target_that_was_copied_or_moved_is_a_build_of_its_own_there(build: JsonBuild, tmp_path: Path) -> None:
+    """Nobody who looks at the copy, or does what an error of it says, must reach the table where it was planned."""
+    build.finished()
+    place = str(tmp_path / "elsewhere")
+    for end in "", SUFFIX:
+        shutil.copytree(f"{build.location}{end}", f"{place}{end}")
+    there, here = BuildReader(place).state(), build.state()
+    assert (there.plan.spec.target, here.plan.spec.target) == (place, build.location)
+    assert (there.plan.fingerprint, there.plan.encode()) == (here.plan.fingerprint, here.plan.encode())
+    copied = JsonLog(place)
+    copied.land(replace(copied.read(copied.head), version=copied.head + 1, data_change=True, added=FileTotals(1, 5, 5),
+                        operation="WRITE", user_metadata=None, txns={}))  # fmt: skip
+    with pytest.raises(TargetDiverged, match=f"RESTORE TABLE delta.`{place}`.*recover {place} "):
+        BuildReader(place).state()
+
+
 def test_a_damaged_commit_is_not_taken_for_the_end_of_the_log(build: JsonBuild) -> None:
     build.sealed()
     newest = commit_file(build.location, build.target.head)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from airflow_backfill.core.delta.changed_rows import changed_rows
-from airflow_backfill.core.delta.schema import adds_column, schema_change
+from airflow_backfill.core.delta.schema import schema_change
 from airflow_backfill.core.errors import (
     BackfillError,
     ChangesIncomplete,
@@ -115,19 +115,17 @@ def _stop_of_metadata(
         )
 
     landing = plan.splits.landing  # others may give it columns of their own
-    used = RECORD_COLUMNS if landing else plan.source.columns
+    used, last = RECORD_COLUMNS if landing else plan.source.columns, before()
 
     def changed(*, allow_new: bool) -> SchemaChanged | None:
         schemas = plan.source.schema_json, metadata.schema_json
-        return schema_change(*schemas, version, used=used, allow_new=allow_new)
+        return schema_change(*schemas, version, before=last, used=used, allow_new=allow_new)
 
     error = changed(allow_new=landing or plan.spec.new_columns == "ignore")
     if error is None:
         return None
     if changed(allow_new=True) is not None:
         return SchemaChanged(f"{error.message}; {ways_out(plan)}", **error.data)
-    if not adds_column(before(), metadata.schema_json):
-        return None  # an earlier epoch did: the build has stopped there, and somebody has let it go on
     ignored = "(with new_columns='ignore' the next build goes on without such columns)"
     ways = ways_out(plan, version, same_rows=not commit.data_change)
     return SchemaChanged(f"{error.message}; {ways} {ignored}", **error.data)

@@ -15,15 +15,23 @@ _MAPPING = ("delta.columnMapping.id", PHYSICAL_NAME)
 
 
 def schema_change(
-    before: str,
+    planned: str,
     after: str,
     version: int,
     *,
+    before: str | None = None,
     used: Iterable[str] | None = None,
     allow_new: bool = False,
 ) -> SchemaChanged | None:
-    """The first ``difference`` of two schemas, with the epoch; None if there is none."""
-    found = difference(before, after, used=used, allow_new=allow_new)
+    """What an epoch changes of a schema, or how it does not fit the planned one; None for nothing.
+
+    Names and types must be those of the plan. What files call a column, and whether one is new, is compared with the
+    epoch ``before`` (the plan, if that is unknown): somebody may have let the build go on after another change.
+    """
+    names = list(_columns(planned)) if used is None else list(used)
+    found = difference(planned, after, used=names, allow_new=True, in_files=False) or difference(
+        _readable(before) or planned, after, used=names, allow_new=allow_new
+    )
     if found is None:
         return None
     what, data = found
@@ -36,13 +44,15 @@ def difference(
     *,
     used: Iterable[str] | None = None,
     allow_new: bool = False,
+    in_files: bool = True,
 ) -> tuple[str, dict[str, Any]] | None:
     """The first difference of two schemas that affects rows, as a verb with its object, and the column; None if there
     is none.
 
     Names, types and physical names matter. NOT NULL (each row is read as it is), comments, defaults and the high-water
     marks of identity columns do not, and neither does column mapping that is switched on: it names each column's files
-    as they are. With ``used``, only these columns of ``before`` matter.
+    as they are. With ``used``, only these columns of ``before`` matter; without ``in_files``, no physical
+    names.
     """
     known = _columns(before)
     old = known if used is None else {name: shape for name, shape in known.items() if name in set(used)}
@@ -53,7 +63,7 @@ def difference(
     for name, shape in old.items():
         if name not in new:
             return f"drops or renames column {name!r}", {"column": name}
-        if _in_files(new[name]) != _in_files(shape):
+        if _in_files(new[name], mapped=in_files) != _in_files(shape, mapped=in_files):
             was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in (shape, new[name]))
             shapes = {"before": json.dumps(shape)[:500], "after": json.dumps(new[name])[:500]}
             return f"changes column {name!r} from {was} to {now}", {"column": name, **shapes}
@@ -62,12 +72,15 @@ def difference(
     return (f"adds column {added[0]!r}", {"column": added[0]}) if added and not allow_new else None
 
 
-def adds_column(before: str | None, after: str) -> bool:
-    """Whether a schema may have a column that the one before has not. True if that is unknown or unreadable."""
+def _readable(schema_json: str | None) -> str | None:
+    """The schema, unless it is unreadable: the epoch that has it has stopped the build."""
+    if schema_json is None:
+        return None
     try:
-        return before is None or difference(before, after, used=()) is not None
+        _columns(schema_json)
     except _UNREADABLE:
-        return True
+        return None
+    return schema_json
 
 
 def _columns(schema_json: str) -> dict[str, Any]:
@@ -79,12 +92,12 @@ def _physical(shape: Any) -> Any:
     return shape.get("mapping", {}).get(PHYSICAL_NAME, shape["name"])
 
 
-def _in_files(shape: Any) -> Any:
-    """The shape without column mapping where files have the same name as the table."""
+def _in_files(shape: Any, *, mapped: bool) -> Any:
+    """The shape without column mapping where files have the same name as the table; everywhere unless ``mapped``."""
     if isinstance(shape, dict):
-        mapped = "mapping" in shape and _physical(shape) != shape.get("name")
-        return {name: _in_files(value) for name, value in shape.items() if name != "mapping" or mapped}
-    return [_in_files(item) for item in shape] if isinstance(shape, list) else shape
+        kept = mapped and "mapping" in shape and _physical(shape) != shape.get("name")
+        return {name: _in_files(part, mapped=mapped) for name, part in shape.items() if name != "mapping" or kept}
+    return [_in_files(item, mapped=mapped) for item in shape] if isinstance(shape, list) else shape
 
 
 def _shape(part: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -172,6 +172,18 @@ class Plan:
             and (source.digest is None or isinstance(source.digest, str))
             and splits.sound
         )
+
+    def at(self, target: str) -> Plan:
+        """The plan where the target is now: somebody may have moved it, or copied it with the folder beside it. The
+        records name the plan as it was made.
+        """
+        was = self.spec.target
+        if target == was:
+            return self
+        made = tuple(target + one.removeprefix(was) if one.startswith(was) else one for one in self.made)
+        moved = replace(self, spec=replace(self.spec, target=target), made=made)
+        moved.__dict__["_text"] = self._text
+        return moved
 
     @cached_property
     def _text(self) -> str:

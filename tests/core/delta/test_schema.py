@@ -84,6 +84,17 @@ def test_a_new_column_follows_the_policy() -> None:
     assert schema_change(schema(ID), schema(ID, NAME), 12, allow_new=True) is None
 
 
+def test_what_files_call_a_column_is_compared_with_the_epoch_before() -> None:
+    """Somebody has let the build go on after the mapping was switched off, or a column dropped and added again."""
+    planned, since = schema(column("id", **MAPPED)), schema(ID)
+    assert schema_change(planned, since, 12) is not None
+    assert schema_change(planned, since, 13, before=since) is None
+    assert schema_change(planned, planned, 14, before=since) is not None, "other files hold its values"
+    assert schema_change(planned, planned, 15, before="damaged") is None
+    for other in schema(NAME), schema(column("id", "string")):
+        assert schema_change(planned, other, 16, before=other) is not None, "the build cannot read it"
+
+
 def test_columns_that_the_build_does_not_read_may_go_and_change() -> None:
     mine, other = column("id", **MAPPED), column("x", **{**MAPPED, "delta.columnMapping.id": 5})
     before = schema(mine, other)

@@ -122,6 +122,33 @@ def test_an_idle_partition_is_not_waited_for_if_the_ingestion_is_known(
 
 
 @pytest.mark.soak
+def test_a_landing_table_gets_a_column_and_maintenance(
+    spark: SparkSession, topic: Topic, landing: Landing, make_build: MakeBuild
+) -> None:
+    """In the middle of the history, and under a follower. Its rows stay the records."""
+    topic.create()
+    topic.send(numbered(10))
+    landing.land({0: 4})
+    build, table = make_build(), f"delta.`{landing.table}`"
+    build.size = RoundSize(rows=3)
+    build.plan()
+    build.first_rounds(1)
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN landed_at TIMESTAMP")
+    landing.land_all()
+    build.snapshot()
+    build.complete()
+    topic.send(numbered(2, first=10))
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN landed_by STRING")
+    landing.land_all()
+    spark.sql(f"OPTIMIZE {table}")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.enableRowTracking = true)")
+    topic.send(numbered(1, first=12))
+    landing.land_all()
+    build.upstream()
+    assert build.content() == everything(topic)
+
+
+@pytest.mark.soak
 def test_holes_are_no_records(topic: Topic, landing: Landing, make_build: MakeBuild) -> None:
     topic.create(config=COMPACTED)
     topic.send(numbered(5) + numbered(5))
