@@ -14,7 +14,9 @@ from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 
-SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "k", "type": "long", "nullable": True, "metadata": {}}]})
+COLUMN = {"name": "value", "type": "long", "nullable": True, "metadata": {}}
+"""One that a landing table has, too."""
+SCHEMA = json.dumps({"type": "struct", "fields": [COLUMN]})
 ROWS_PER_FILE = 3
 
 Rows = dict[int, int]
