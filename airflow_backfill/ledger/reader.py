@@ -81,8 +81,9 @@ class BuildReader:
         if OWNER not in newest.metadata.configuration:
             raise NotPlanned(
                 f"target: {self.target} was not made by a table backfill: its property {OWNER} is not set. Name the "
-                "target of a build. If this is one, another writer removed the property or replaced the table: set the "
-                "property to the build's name, then clear the task"
+                "target of a build. If this is one, another writer removed the property or replaced the table: run "
+                f"ALTER TABLE delta.`{self.target}` SET TBLPROPERTIES ('{OWNER}' = 'NAME') with the build's name, then "
+                "clear the task"
             )
         return newest
 

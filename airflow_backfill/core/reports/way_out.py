@@ -153,8 +153,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "TARGET_EXISTS": "Name another target, or move the existing table away; then plan. If a drop has begun: end it.",
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
-        f"{_RESTORE} before the foreign commit (the message names it). If its files are gone: plan again with "
-        f"on_existing='restart'. {_KEEP}"
+        f"{_RESTORE} before the foreign commit (the message names it). If the RESTORE says that files are not "
+        "available, do not set spark.sql.files.ignoreMissingFiles, as Delta advises there: it would bring back a table "
+        f"that nobody can read. Plan again with on_existing='restart'. {_KEEP}"
     ),
     "TARGET_CONTENDED": "Pause other writers of the target. If a recover task has failed, run it again.",
     "TARGET_BUSY": "Look for another application that writes to the same target.",
@@ -171,7 +172,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Restore the file that the message names, or delete it: a heartbeat and an outcome are only shown, and a "
         "command can be given again. Delete a damaged attempt only after a newer attempt exists. No row is affected."
     ),
-    "NOT_PLANNED": "Run the plan task, also after a drop, then the tasks after it; or correct the target's location.",
+    "NOT_PLANNED": (
+        "Run the plan task, also after a drop, then the tasks after it; or correct the target's location. If the "
+        "message names a property that another writer has removed, set it first."
+    ),
     "FENCED": (
         "Nothing to do if the newer attempt still runs, for example in another run of the DAG; else clear the task."
     ),

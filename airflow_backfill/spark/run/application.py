@@ -256,7 +256,9 @@ def work(
     shell = Shell(spark, options.target, stopped, rounds.bytes, me, costs)
     if application == "prove":
         # No lock: it writes nothing to the target, whose build may be at work.
-        return shell.run(prove(options.build, RowHash(options.row_hash), full=options.full)).to_json()
+        certificate = shell.run(prove(options.build, RowHash(options.row_hash), full=options.full))
+        shell.forget_parts()
+        return certificate.to_json()
 
     check_commits(spark, options.target)
 

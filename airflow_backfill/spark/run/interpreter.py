@@ -20,7 +20,7 @@ from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.interruption import Begun
-from airflow_backfill.core.values.phase import Event
+from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import ROUND_BYTES
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import watch_source
@@ -208,7 +208,20 @@ class Shell:
         outcome = self._attempted(lambda: self._commit(write, txn, text))
         if outcome == fx.CommitOutcome() and isinstance(write.work, fx.ApplyEpochs):
             compact(self.spark, self.reader)
+        if outcome == fx.CommitOutcome() and isinstance(record, Record) and record.event is Event.CERTIFY:
+            self.forget_parts()
         return outcome
+
+    def forget_parts(self) -> None:
+        """Remove what is stored of a proof that has ended: the next one reads every file, which may be lost since.
+        What a verification that has not ended has stored stays.
+        """
+        try:
+            state = self.reader.told()
+            if state.phase is not Phase.CATCH_UP or state.certificate is not None:
+                self.reader.control.remove_parts()
+        except BackfillError as error:
+            log.warning("parts of the proof are left beside the target: %s", error)
 
     def _commit(self, write: fx.CommitRecord, txn: apply.Txn, text: str) -> None:
         record, work = write.record, write.work

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_backfill.core.errors import FileDamaged, HistoryLost
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.run.application import work
+from airflow_backfill.spark.run.phases import parser
 from tests.spark.build import Build
 from tests.spark.history import Source
 
@@ -34,3 +38,37 @@ def test_a_build_goes_on_without_a_file_of_the_target(source: Source, tmp_path: 
     build.snapshot()
     build.complete()
     build.assert_equal_at(source.head)
+
+
+def proven(build: Build) -> Any:
+    options = parser("prove").parse_args(["--target", build.target])
+    return work("prove", options, build.spark, build.attempt())
+
+
+def test_a_proof_reads_again_what_an_earlier_one_has_read(source: Source, tmp_path: Path) -> None:
+    """Digests beside the target are of a proof that has not ended: a file may have been lost since."""
+    build = Build(source, tmp_path / "target")
+    build.hand_off()
+    assert proven(build)["epoch"] == proven(build)["epoch"] == source.head
+    min(Path(build.target).glob("*.parquet")).unlink()
+    with pytest.raises(HistoryLost, match="RESTORE TABLE"):
+        proven(build)
+
+
+@pytest.mark.soak
+def test_a_copy_of_the_target_is_proven_and_followed_where_it_is(source: Source, tmp_path: Path) -> None:
+    """A backup that was restored elsewhere, and lacks a file: the table where it was planned is whole."""
+    build = Build(source, tmp_path / "target")
+    build.hand_off()
+    for end in "", ".backfill":
+        shutil.copytree(f"{build.target}{end}", f"{tmp_path}/copy{end}")
+    copy = Build(source, tmp_path / "copy")
+    copy._generation = build._generation
+    source.append(9000, 9010)
+    before = build.reader.log.head()
+    copy.upstream()
+    copy.assert_equal_at(source.head)
+    min(Path(copy.target).glob("*.parquet")).unlink()
+    with pytest.raises(HistoryLost, match=f"RESTORE TABLE delta.`{copy.target}`"):
+        proven(copy)
+    assert build.reader.log.head() == before
