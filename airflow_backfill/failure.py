@@ -29,11 +29,12 @@ def decided(context: Context) -> Iterator[None]:
     try:
         yield
     except BackfillError as error:
-        failure = error.to_json()
+        failure, ti = error.to_json(), context["ti"]
+        said = way_out(error.code, retry=error.retry, last_try=ti.try_number > ti.max_tries)
         show(context, FAILURE, failure)
         # For callbacks and the templates of notifiers, which Airflow gives the same context.
-        cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": way_out(error)}
+        cast("dict[str, Any]", context)[FAILURE] = {**failure, "way_out": said}
         tell_error(error.code)
-        log.error("%s: %s", error.code, way_out(error))
+        log.error("%s: %s", error.code, said)
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from error

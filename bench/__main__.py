@@ -39,6 +39,7 @@ from bench.tables import Tables
 from bench.through_airflow import through_airflow
 from bench.topics import histories
 from bench.verification import verification
+from bench.wide import COLUMNS, wide
 
 HERE = Path(__file__).parent
 LINEITEM = [
@@ -195,6 +196,7 @@ class Measures:
             "larger epochs": self.larger_epochs,
             "growth": self.growth,
             "larger table": self.larger_table,
+            "columns": self.columns,
             "size": lambda: growing_snapshots(self.spark, self.tables, LINEITEM, LINEITEM_KEY, self.rounds),
             "appends": self.appends,
             "barriers": self.barriers,
@@ -252,6 +254,11 @@ class Measures:
             found.append(race.row(large, small, goal, named=True))
         return found
 
+    def columns(self) -> list[str]:
+        races = [wide(self.spark, self.tables, columns, self.rounds) for columns in COLUMNS]
+        others = ("one net MERGE", "feed stream")
+        return [*HEAD, *(race.row("table backfill", other, "none", named=True) for race in races for other in others)]
+
     def appends(self) -> list[str]:
         races = [appends(self.spark, self.tables, files, self.rounds) for files in FILES]
         return [*HEAD, *(race.row(*race.contenders, "at most 1") for race in races)]
@@ -304,7 +311,7 @@ def starting(rounds: int) -> str:
     slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
     return (
         f"The cost of starting Spark: an application without work takes {slow:.1f} s, with `environment/quick.py` "
-        f"{soon:.1f} s. A build in Airflow starts Spark twice."
+        f"{soon:.1f} s. A small build in Airflow starts Spark once, a larger one twice."
     )
 
 

@@ -26,7 +26,15 @@ class Backlog:
     key: Sequence[str]
     select: Sequence[str]
 
-    def race(self, spark: SparkSession, tables: Tables, rounds: int, *, each: bool = False) -> Race:
+    def race(
+        self,
+        spark: SparkSession,
+        tables: Tables,
+        rounds: int,
+        *,
+        each: bool = False,
+        warm_up_rounds: int = WARM_UP_ROUNDS,
+    ) -> Race:
         """Compare the log with one net MERGE and a stream, and with ``each``, once, with a MERGE per version."""
         base, plain, net = (tables.fresh(name) for name in ("base", "plain", "net"))
         c.sealed(spark, self.source, base, self.first - 1, self.key, self.select)
@@ -57,4 +65,4 @@ class Backlog:
         }
         if each:
             contenders["MERGE per version"] = merge_each
-        return Race(self.title, contenders, frozenset({"MERGE per version"})).run(rounds, WARM_UP_ROUNDS)
+        return Race(self.title, contenders, frozenset({"MERGE per version"})).run(rounds, warm_up_rounds)

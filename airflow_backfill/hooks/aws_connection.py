@@ -68,7 +68,7 @@ def _asking(conn_id: str) -> Iterator[Any]:
         yield AwsGenericHook(aws_conn_id=conn_id)
     except (BotoCoreError, ClientError) as error:
         raise SourceUnavailable(
-            f"ledger_conn_id: connection {conn_id!r} gets no credentials from AWS: {error}; this is retried",
+            f"ledger_conn_id: connection {conn_id!r} gets no credentials from AWS: {error}",
             conn_id=conn_id,
         ) from None
 

@@ -22,6 +22,6 @@ def connection(field: str, conn_id: str) -> Connection:
     except AirflowSecretsBackendAccessDenied as error:
         raise SourceUnavailable(
             f"{field}: Airflow refuses connection {conn_id!r} to this task: {error}; name one that it may read, or ask "
-            "who keeps Airflow's rights; this is retried",
+            "who keeps Airflow's rights",
             conn_id=conn_id,
         ) from None

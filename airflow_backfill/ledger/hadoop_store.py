@@ -164,7 +164,7 @@ class HadoopStore:
             raise (
                 incomplete(error)
                 or expired(self.url, text_of(error))
-                or SourceUnavailable(f"{self.url}/{name}: {innermost(error)}; this is retried", file=name)
+                or SourceUnavailable(f"{self.url}/{name}: {innermost(error)}", file=name)
             ) from error
 
 

@@ -110,10 +110,8 @@ class LocalStore:
                     f"{self.url}: a name in the location is too long for the file system; shorten it"
                 ) from None
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise NoSpace(
-                    f"{self.url}/{name}: {error.strerror}; make room, the task is retried", file=name
-                ) from error
-            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}; this is retried", file=name) from error
+                raise NoSpace(f"{self.url}/{name}: {error.strerror}; make room", file=name) from error
+            raise SourceUnavailable(f"{self.url}/{name}: {error.strerror}", file=name) from error
 
 
 @contextmanager

@@ -191,9 +191,7 @@ class ObjectStore:
                     "rename the object, or move it away"
                 ) from None
             why = CLOCK_WRONG if SKEWED in said else first_line(error)
-            raise expired(self.url, said) or SourceUnavailable(
-                f"{self.url}/{name}: {why}; this is retried", file=name
-            ) from None
+            raise expired(self.url, said) or SourceUnavailable(f"{self.url}/{name}: {why}", file=name) from None
         except BaseException as error:
             if type(error).__name__ != _PANIC:
                 raise

@@ -119,6 +119,5 @@ def expired(where: str, text: str) -> CredentialsExpired | None:
     if not any(code in text for code in _EXPIRED):
         return None
     return CredentialsExpired(
-        f"{where}: the session credentials have expired, so nothing can be read or written; what is committed stays, "
-        "and the task is retried with new ones",
+        f"{where}: the session credentials have expired, so nothing can be read or written; what is committed stays"
     )

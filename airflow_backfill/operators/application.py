@@ -6,12 +6,13 @@ launcher or the worker; exit codes are ignored.
 
 from __future__ import annotations
 
+import shlex
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator
@@ -53,9 +54,26 @@ RESUME = "resume"
 """The key of the method that resumes the launcher's operator after its deferral."""
 
 
+class Follows(Protocol):
+    """A task whose phase another task's application may go on with: a ``PhaseOperator``, or the gate."""
+
+    entry_point: ClassVar[str]
+
+    @property
+    def task_id(self) -> str: ...
+
+    @property
+    def upstream_task_ids(self) -> set[str]: ...
+
+    def settings(self) -> list[str]: ...
+
+
 class ApplicationOperator(TellsLineage):
     """
     Runs an application for a target, unless its goal is already committed.
+
+    With ``then``, the application goes on with the phases of these tasks after its own goal, up to a closed gate, or to
+    a task that also waits for another one. Their tasks start an application only if work is left.
 
     Takes all arguments of ``SparkSubmitOperator``, with the same ones templated. A coded error fails the task for good,
     unless a retry can help; an application that ends without an outcome is retried.
@@ -107,6 +125,7 @@ class ApplicationOperator(TellsLineage):
         self.kafka_conn_id = kafka_conn_id
         self.on_warning_callback = on_warning_callback
         self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
+        self.then: Sequence[Follows] = ()
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
 
@@ -122,6 +141,16 @@ class ApplicationOperator(TellsLineage):
     @abstractmethod
     def arguments(self) -> list[str]:
         """The arguments of this application, without target and attempt."""
+
+    def then_arguments(self) -> list[str]:
+        """The arguments that name the phases of ``then``."""
+        found, before = list[str](), {self.task_id}
+        for task in self.then:
+            if not task.upstream_task_ids <= before:
+                break
+            before.add(task.task_id)
+            found += ["--then", shlex.join([task.entry_point, *task.settings()])]
+        return found
 
     def committed(self) -> BuildState:
         """The build's committed state."""
@@ -204,8 +233,8 @@ class ApplicationOperator(TellsLineage):
                 context["ti"].xcom_push(key=SparkUiLink().xcom_key, value=self.spark_ui)
 
     def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
-        """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, a coded
-        error of the launcher says why.
+        """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, the
+        launcher's error is raised, and it is the outcome if the application does surely not run.
         """
         trouble, before = None, REQUESTS.made
         try:
@@ -225,15 +254,24 @@ class ApplicationOperator(TellsLineage):
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
+            if self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended):
+                self._store_failure(me, trouble)
             if isinstance(trouble, BackfillError):
                 raise trouble
-            raise ApplicationFailed(
-                f"the application ended without an outcome: {_said(trouble)}; see its log. The task is retried",
-                attempt=me.name,
-            ) from trouble
+            raise _failure(_said(trouble), me) from trouble
         if outcome["code"] != "OK":
             raise error_in(outcome) from trouble
         return cast("dict[str, Any]", outcome["result"])
+
+    def _store_failure(self, me: Attempt, trouble: Exception | None) -> None:
+        """Store why an application failed that could not store it. Only the first line: the others are of its log, and
+        may have values of rows.
+        """
+        error = trouble if isinstance(trouble, BackfillError) else _failure(_said(trouble).partition("\n")[0], me)
+        try:
+            self.ledger.control(self.target).store_outcome(me, error.to_json())
+        except BackfillError:
+            self.log.warning("the outcome could not be stored", exc_info=True)
 
     def _count(self, me: Attempt, requests: int) -> None:
         """Add this worker's requests to what the attempt has cost. What cannot be stored is left out."""
@@ -308,8 +346,13 @@ class ApplicationOperator(TellsLineage):
             "task_id": ti.task_id,
             "run_id": ti.run_id,
             "try_number": ti.try_number,
+            "last_try": ti.try_number > ti.max_tries,
             "map_index": ti.map_index,
         }
+
+
+def _failure(said: str, me: Attempt) -> ApplicationFailed:
+    return ApplicationFailed(f"the application ended without an outcome: {said}; see its log", attempt=me.name)
 
 
 def _said(trouble: Exception | None) -> str:

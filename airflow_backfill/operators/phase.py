@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.errors import Cancelled
@@ -18,22 +17,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class Follows(Protocol):
-    """A task whose phase another task's application may go on with: a ``PhaseOperator``, or the gate."""
-
-    entry_point: ClassVar[str]
-
-    def settings(self) -> list[str]: ...
-
-
 class PhaseOperator(ApplicationOperator):
     """
     Runs one phase of a build until its goal is committed; returns at once if it already is.
 
     :param build: id of the build, as the plan returns it; by default the target's newest build. (templated)
-
-    With ``then``, the application continues with the phases of these tasks after its own goal, up to a closed gate.
-    Their tasks start an application only if work is left.
     """
 
     template_fields: Sequence[str] = (*ApplicationOperator.template_fields, "build")
@@ -41,7 +29,6 @@ class PhaseOperator(ApplicationOperator):
     def __init__(self, *, build: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.build = build
-        self.then: Sequence[Follows] = ()
 
     @abstractmethod
     def task(self) -> Goal:
@@ -53,8 +40,7 @@ class PhaseOperator(ApplicationOperator):
 
     def arguments(self) -> list[str]:
         build = ["--build", self.build] if self.build is not None else []
-        then = [part for task in self.then for part in ("--then", shlex.join([task.entry_point, *task.settings()]))]
-        return [*build, *self.settings(), *then]
+        return [*build, *self.settings(), *self.then_arguments()]
 
     def settings(self) -> list[str]:
         """The arguments of this phase."""

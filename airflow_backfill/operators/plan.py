@@ -36,7 +36,8 @@ class PlanOperator(ApplicationOperator):
     Checks the request, creates the target, and pins the version of the source to start from.
 
     Errors in the request or in the tables' logs fail in the worker: no Spark starts, and nothing is written. An
-    existing build goes on; a finished one does not change.
+    existing build goes on; a finished one does not change. With ``then``, the application goes on with the snapshot if
+    that is small.
 
     :param build_name: name of the build. Name and target identify it. (templated)
     :param source: absolute path or URI of the Delta table to read; for a topic, its landing table, if there is one.
@@ -137,7 +138,8 @@ class PlanOperator(ApplicationOperator):
 
     def arguments(self) -> list[str]:
         spec, rounds = encode(self.spec.to_json()), round_options(self.round_bytes, self.round_rows)
-        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *rounds]
+        then = self.then_arguments()
+        return ["--spec", spec, "--on-existing", self.on_existing, "--lanes", str(self.lanes), *rounds, *then]
 
     def result(self, state: BuildState) -> dict[str, Any]:
         plan, summary = state.plan, summarize(state)

@@ -152,6 +152,17 @@ class SparkSubmit(SparkSubmitOperator):
             store.set(self.external_id_key, handle, retention=NEVER_EXPIRE)
         self.poll_until_complete(handle, context)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the application does surely not run: in deploy mode ``client`` it ends with spark-submit. A driver in
+        deploy mode ``cluster`` may outlive it.
+        """
+        if self._hook is None:
+            return True  # nothing was submitted
+        process = self._hook._submit_sp
+        modes = (self._hook._connection["deploy_mode"], (self.conf or {}).get("spark.submit.deployMode"))
+        return "cluster" not in modes and (process is None or process.poll() is not None)
+
     def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:
         if self._hook is not None and self._hook._is_yarn_cluster_mode:
             # Only a submission sets this. Without it, a kill after a reconnect does not reach the application.

@@ -17,6 +17,7 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.options import invalid
+from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
@@ -81,8 +82,9 @@ class BackfillTaskGroup(TaskGroup):
     :param handoff_asset: the asset that the finish task emits, once per build.
     :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
     :param share_applications: whether the application of one phase goes on with the next ones: from the snapshot (with
-        several lanes: from consume_log) through an open gate to the finish. A closed gate, an approval, and a task with
-        other Spark arguments end it. Tasks whose goal is then reached start nothing.
+        several lanes: from consume_log) through an open gate to the finish. That of a small build (up to 256 MiB) goes
+        on from the plan. A closed gate, an approval, a task with other Spark arguments, and one that waits for a task
+        of yours end it. Tasks whose goal is then reached start nothing.
     :param on_warning_callback: called, with the context and ``warning`` in it, when the build goes on and needs a look:
         a notifier, a function, or a list of them.
     :param warn_lag: how long the oldest pending epoch may be pending before a warning is sent; by default none is.
@@ -206,6 +208,8 @@ class BackfillTaskGroup(TaskGroup):
                 after = [self.catch_up, *([self.verify] if self.verify else []), self.finish]
                 for tasks in [before, after] if asks else [[*before, self.gate, *after]]:
                     _share(tasks)
+                if lanes == 1:
+                    _goes_on(self.plan, [self.snapshot, *self.snapshot.then])
             if asks:
                 self.snapshot >> self._approve(approval if isinstance(approval, Mapping) else {}) >> self.gate
         self.plan >> self.snapshot >> self.consume_log >> self.gate >> self.catch_up
@@ -260,11 +264,16 @@ class BackfillTaskGroup(TaskGroup):
 
 
 def _share(tasks: Sequence[PhaseOperator | GateSensor]) -> None:
-    """Let the application of each task go on with the phases of the next ones that start Spark in the same way."""
+    """Let the application of each task go on with the next ones."""
     for n, task in enumerate(tasks):
         if isinstance(task, PhaseOperator):
-            task.then = list(takewhile(partial(_shared, task), tasks[n + 1 :]))
+            _goes_on(task, tasks[n + 1 :])
 
 
-def _shared(task: PhaseOperator, other: PhaseOperator | GateSensor) -> bool:
+def _goes_on(task: ApplicationOperator, others: Sequence[PhaseOperator | GateSensor]) -> None:
+    """Let the application of a task go on with the phases of those that start Spark in the same way."""
+    task.then = list(takewhile(partial(_shared, task), others))
+
+
+def _shared(task: ApplicationOperator, other: PhaseOperator | GateSensor) -> bool:
     return isinstance(other, GateSensor) or task.shares_with(other)

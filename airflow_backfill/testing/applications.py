@@ -49,7 +49,7 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.application import concluded, ended, kept, work_through
+from airflow_backfill.spark.run.application import after_plan, concluded, ended, following, kept, work_through
 from airflow_backfill.spark.run.phases import EXPLAIN, checked, parser, size
 from airflow_backfill.testing.json_log import JsonLog
 
@@ -82,12 +82,13 @@ def main(application: str, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _work(application: str, options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:
-    if application == "plan":
-        return _planned(options, shell, me)
-
     def reach(goal: Goal, build: str | None) -> BuildState:
         return shell.reach(goal, me, build)
 
+    if application == "plan":
+        then = following(options)
+        state, said = _planned(options, shell, me)
+        return {**summarize(after_plan(state, then, shell, reach)), "report": said}
     if application == "prove":
         return drive(prove(options.build, RowHash(options.row_hash), full=options.full), shell.answer).to_json()
     if application == EXPLAIN:
@@ -114,7 +115,8 @@ def _explained(key: Sequence[str], state: BuildState) -> dict[str, Any]:
     }
 
 
-def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str, Any]:
+def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> tuple[BuildState, dict[str, Any]]:
+    """The state, and what is said of the plan."""
     spec = BackfillSpec.parse(parsed(options.spec))
     try:
         if options.on_existing == "restart":
@@ -126,10 +128,10 @@ def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> dict[str
         advice = Advice(plan.spec.strategy, "nothing else was looked at")
         said = report(plan, work, [], now_ms(), Retention.of({}), "without rows", [], advice)
         shell.reader.control.store_report(plan.build, said)
-        return {**summarize(shell.reader.state()), "report": said}
+        return shell.reader.state(), said
     check_same(existing.plan.spec, spec)
     number = max((n for n, _ in shell.reader.commands(existing.plan.build)), default=0)
-    return {**summarize(shell.reach(ResumeGoal(number), me)), "report": {"existing": True}}
+    return shell.reach(ResumeGoal(number), me), {"existing": True}
 
 
 def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:

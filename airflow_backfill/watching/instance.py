@@ -27,7 +27,7 @@ class Instance:
             )
         except AirflowRuntimeError as error:
             raise SourceUnavailable(
-                f"Airflow does not say the state of task {self.task_id!r}: {error}; this is retried",
+                f"Airflow does not say the state of task {self.task_id!r}: {error}",
                 task_id=self.task_id,
             ) from None
         index = -1 if self.map_index is None else self.map_index

@@ -33,7 +33,7 @@ def context() -> dict[str, Any]:
 def new_context() -> dict[str, Any]:
     """As much of a task's context as is needed to run one."""
     pushed: dict[str, Any] = {}
-    ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, map_index=-1, pushed=pushed)
+    ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, max_tries=1, map_index=-1, pushed=pushed)
     ti.xcom_push = lambda key, value: pushed.__setitem__(key, value)
     return {"task_state_store": Store(), "ti": ti}
 

@@ -15,8 +15,8 @@ def test_a_launcher_is_told_the_public_command_line(airflow, source, target):
     more = 'submit=told, spark={"conf": {"spark.a": "b"}}, verify=False, default_args={"retries": 0}'
     assert airflow.run(group(airflow, source, target, more), "build") == ["success"]
     assert "orders.verify" not in airflow.tasks()
-    launch = json.loads(target.with_name("launch-orders.snapshot.json").read_text())
-    assert launch["application"].endswith("spark_apps/snapshot.py")
+    launch = json.loads(target.with_name("launch-orders.plan.json").read_text())
+    assert launch["application"].endswith("spark_apps/plan.py")
     assert launch["conf"] == {"spark.a": "b"}
     names = zipfile.ZipFile(launch["py_files"]).namelist()
     assert "airflow_backfill/core/attempts/attempt.py" in names
@@ -27,7 +27,7 @@ def test_a_launcher_may_defer(airflow, source, target):
     assert airflow.run(group(airflow, source, target, "submit=run_later"), "build") == ["success"]
     assert airflow.returned("orders.finish")[0]["epoch"] == 3
     assert {try_number for task in airflow.tasks() for try_number in [airflow.tries(task)]} == {1}
-    assert airflow.pulled("orders.snapshot", "_link_SparkUiLink") == ["http://spark.test/2"]
+    assert airflow.pulled("orders.plan", "_link_SparkUiLink") == ["http://spark.test/1"]
 
 
 @pytest.mark.parametrize(("launcher", "attempts"), [("dies", 2), ("loses_touch", 1)])
@@ -49,12 +49,16 @@ def test_a_fenced_attempt_is_not_tried_again(airflow, source, target):
     assert airflow.tasks()["orders.verify"] == "upstream_failed"
 
 
-def test_one_application_goes_from_the_snapshot_to_the_finish_and_attempts_say_whose_they_are(airflow, source, target):
-    assert airflow.run(group(airflow, source, target), "build") == ["success"]
-    drawn = sorted(target.with_name("target.backfill").glob("attempts/*[0-9].json"))
-    first, then = (json.loads(path.read_text()) for path in drawn)
-    assert [first[name] for name in ("task", "dag_id", "task_id", "try_number")] == ["plan", "build", "orders.plan", 1]
-    assert then["task"] == "snapshot"
+@pytest.mark.parametrize("first", ["plan", "snapshot"])
+def test_one_application_goes_on_to_the_finish_and_attempts_say_whose_they_are(airflow, source, target, first):
+    if first == "snapshot":
+        built(source, target, "plan")
+    assert airflow.run(group(airflow, source, target, 'default_args={"retries": 1}'), "build") == ["success"]
+    *others, path = sorted(target.with_name("target.backfill").glob("attempts/*[0-9].json"))
+    mine = json.loads(path.read_text())
+    assert len(others) == (first == "snapshot")
+    assert [mine[name] for name in ("task", "dag_id", "try_number", "last_try")] == [first, "build", 1, False]
+    assert mine["task_id"] == f"orders.{first}"
     assert airflow.returned("orders.verify")[0]["certificate"]["epoch"] == 3
     assert airflow.stored("orders.verify", "progress")["phase"] == "finished"
     assert len(airflow.events("orders_ready")) == 1

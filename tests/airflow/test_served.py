@@ -40,6 +40,6 @@ def test_a_service_runs_what_tasks_ask_for(airflow, source, target, tmp_path):
     assert airflow.states == ["success"]
     assert airflow.returned("orders.finish")[0]["epoch"] == 3
     drawn = sorted(target.with_name("target.backfill").glob("attempts/*[0-9].json"))
-    assert [json.loads(path.read_text())["task"] for path in drawn] == ["plan", "snapshot"]
+    assert [json.loads(path.read_text())["task"] for path in drawn] == ["plan"]
     assert not ServiceFolder.at(str(folder)).names()
-    assert airflow.pulled("orders.snapshot", "_link_SparkUiLink") == ["http://spark.test/2"]
+    assert airflow.pulled("orders.plan", "_link_SparkUiLink") == ["http://spark.test/1"]

@@ -168,7 +168,7 @@ def test_while_it_is_planned_a_build_says_so_and_who_plans_it(tmp_path: Path) ->
     text = as_text(status(reader))
     assert (
         "  health    waiting (needs attention)" in text
-        and "the plan task has ended with KEY_NULL: 3 rows have no key" in text
+        and "the plan task ended with KEY_NULL: 3 rows have no key" in text
     )
     assert f"  way out   {WAYS_OUT['KEY_NULL']}\n" in text
 

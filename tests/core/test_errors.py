@@ -53,9 +53,18 @@ def test_an_error_says_what_it_is_in_words_and_in_json(kind: type[BackfillError]
 def test_every_code_has_a_way_out() -> None:
     assert {kind.code for kind in KINDS} - WAYS_OUT.keys() == set()
     for kind in KINDS:
-        said = way_out(kind("what happened"))
-        assert said.endswith(".") and ("The task is retried" in said) is kind.retry
-    assert way_out(BackfillError("of a newer version")) not in WAYS_OUT.values()
+        assert WAYS_OUT[kind.code].endswith(".") and "is retried" not in WAYS_OUT[kind.code]
+    assert way_out("of a newer version") not in WAYS_OUT.values()
+
+
+@pytest.mark.parametrize(
+    ("retry", "last_try", "says"),
+    [(False, True, ""), (True, False, "Airflow tries again. "), (True, True, "This was the last try: remove")],
+)
+def test_a_way_out_says_whether_airflow_tries_again(retry: bool, last_try: bool, says: str) -> None:
+    said = way_out("TARGET_BUSY", retry=retry, last_try=last_try)
+    assert said.startswith(says) and said.endswith(WAYS_OUT["TARGET_BUSY"])
+    assert (said == WAYS_OUT["TARGET_BUSY"]) is not retry
 
 
 def test_no_way_out_through_a_recovery_clears_verify_alone() -> None:

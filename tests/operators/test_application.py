@@ -12,8 +12,11 @@ from typing import ClassVar
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.reports.attempt_status import Life
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.process import TASK, lives
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.requests import REQUESTS
@@ -69,6 +72,10 @@ def submitted(tmp_path, monkeypatch):
 
 def drawn(target):
     return BuildReader(str(target)).control.attempts()
+
+
+def newest_of(target):
+    return attempts(BuildReader(str(target)).control, None, now_ms(), 1).statuses[-1]
 
 
 def test_requests_of_the_worker_are_part_of_the_cost(context, source, target, submitted, monkeypatch):
@@ -221,6 +228,34 @@ def test_an_application_that_dies_is_tried_again(context, source, target, submit
         SnapshotOperator(task_id="t", target=str(target), conf={"account.key": "canary"}).execute(context)
     assert not isinstance(raised.value, AirflowFailException)
     assert "canary" not in str(raised.value) + json.dumps(context["task_state_store"])
+    found = newest_of(target)
+    assert (found.life, found.outcome, found.retry) == (Life.ENDED, "APPLICATION_FAILED", True)
+    assert "exit status 1" in found.message and "OutOfMemoryError" not in found.message
+
+
+def test_one_that_cannot_be_submitted_has_ended_too(context, source, target):
+    built(source, target, "plan")
+    context["ti"].max_tries = 0
+    with pytest.raises(AirflowException, match="APPLICATION_FAILED"):
+        SnapshotOperator(task_id="t", target=str(target), conn_id="missing").execute(context)
+    found = newest_of(target)
+    assert (found.life, found.outcome, found.lost) == (Life.ENDED, "APPLICATION_FAILED", True)
+
+
+@pytest.mark.parametrize("mode", ["connection", "setting"])
+def test_a_driver_in_the_cluster_may_outlive_its_submission(context, source, target, submitted, monkeypatch, mode):
+    built(source, target, "plan")
+    monkeypatch.setenv("DIES", "1")
+    connection = {
+        "conn_type": "spark",
+        "host": "yarn",
+        "extra": {"deploy-mode": "cluster"} if mode == "connection" else {},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    conf = {"spark.submit.deployMode": "cluster"} if mode == "setting" else {}
+    with pytest.raises(AirflowException, match="APPLICATION_FAILED"):
+        SnapshotOperator(task_id="t", target=str(target), durable=False, conf=conf).execute(context)
+    assert newest_of(target).life is Life.STARTING
 
 
 def test_a_coded_error_of_a_launcher_is_the_task_s(context, source, target, tmp_path):

@@ -23,7 +23,14 @@ def test_every_code_fails_for_good_or_is_tried_again(kind, context, caplog):
     assert isinstance(raised.value, AirflowFailException) is not kind.retry
     assert str(raised.value) == f"[{kind.code}] what happened"
     assert context["task_state_store"][FAILURE]["data"] == {"number": 1}
-    assert WAYS_OUT[kind.code] in caplog.text
+    assert WAYS_OUT[kind.code] in caplog.text and ("Airflow tries again" in caplog.text) is kind.retry
+
+
+def test_the_last_try_is_said_to_be_the_last(context, caplog):
+    context["ti"].try_number = context["ti"].max_tries + 1
+    with pytest.raises(AirflowException), decided(context):
+        raise errors.TargetBusy("another writer has it")
+    assert context[FAILURE]["way_out"].startswith("This was the last try") and "tries again" not in caplog.text
 
 
 def test_a_state_store_that_fails_hides_no_error(context):

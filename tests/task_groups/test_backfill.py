@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.models.asset import AssetModel
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, TaskGroup
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.definitions.assets import SerializedAsset
@@ -230,35 +231,55 @@ def test_it_survives_serialization_and_subsets():
 
 
 REST = ["catch_up", "verify", "finish"]
+LATER = ["consume_log", "gate", *REST]
 LARGER = {"task_args": {"verify": {"driver_memory": "8g"}}}
 
 
 @pytest.mark.parametrize(
-    ("options", "snapshot", "consume_log", "catch_up"),
+    ("options", "plan", "snapshot", "consume_log", "catch_up"),
     [
-        ({"share_applications": False}, [], [], []),
-        ({}, ["consume_log", "gate", *REST], ["gate", *REST], REST[1:]),
-        ({"verify": False}, ["consume_log", "gate", "catch_up", "finish"], ["gate", "catch_up", "finish"], ["finish"]),
-        ({"lanes": 2}, [], ["gate", *REST], REST[1:]),
-        ({"approval": True}, ["consume_log"], [], REST[1:]),
+        ({"share_applications": False}, [], [], [], []),
+        ({}, ["snapshot", *LATER], LATER, ["gate", *REST], REST[1:]),
+        (
+            {"verify": False},
+            ["snapshot", "consume_log", "gate", "catch_up", "finish"],
+            ["consume_log", "gate", "catch_up", "finish"],
+            ["gate", "catch_up", "finish"],
+            ["finish"],
+        ),
+        ({"lanes": 2}, [], [], ["gate", *REST], REST[1:]),
+        ({"approval": True}, ["snapshot", "consume_log"], ["consume_log"], [], REST[1:]),
         (
             {"task_args": {"verify": {"driver_memory": "8g"}}},
+            ["snapshot", "consume_log", "gate", "catch_up"],
             ["consume_log", "gate", "catch_up"],
             ["gate", "catch_up"],
             [],
         ),
-        ({"task_args": {"snapshot": {"conf": {"a": "b"}}}}, [], ["gate", *REST], REST[1:]),
-        ({"task_args": {"catch_up": {"pool": "p"}}}, ["consume_log", "gate", *REST], ["gate", *REST], REST[1:]),
+        ({"task_args": {"snapshot": {"conf": {"a": "b"}}}}, [], [], ["gate", *REST], REST[1:]),
+        ({"task_args": {"plan": {"conf": {"a": "b"}}}}, [], LATER, ["gate", *REST], REST[1:]),
+        ({"task_args": {"catch_up": {"pool": "p"}}}, ["snapshot", *LATER], LATER, ["gate", *REST], REST[1:]),
     ],
-    ids=["not", "all", "unverified", "lanes", "approval", "larger proof", "other snapshot", "pool"],
+    ids=["not", "all", "unverified", "lanes", "approval", "larger proof", "other snapshot", "other plan", "pool"],
 )
-def test_whose_application_goes_on_with_whose_phase(options, snapshot, consume_log, catch_up):
+def test_whose_application_goes_on_with_whose_phase(options, plan, snapshot, consume_log, catch_up):
     with DAG("d", schedule=None):
         made = group(**options)
+    assert phases_after(made.plan) == plan
     assert phases_after(made.snapshot) == snapshot
     assert phases_after(made.consume_log) == consume_log
     assert phases_after(made.catch_up) == catch_up
     assert ("--unverified" in " ".join(made.catch_up.arguments())) is (options.get("verify") is False)
+
+
+def test_an_application_does_not_pass_a_task_of_the_user():
+    with DAG("d", schedule=None):
+        made = group()
+        look = EmptyOperator(task_id="look")
+        made.plan >> look >> made.snapshot
+        EmptyOperator(task_id="office_hours") >> made.verify
+    assert phases_after(made.plan) == []
+    assert phases_after(made.snapshot) == ["consume_log", "gate", "catch_up"]
 
 
 def phases_after(task):

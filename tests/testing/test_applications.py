@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_backfill.core.model import plan
 from airflow_backfill.core.state.effect import CommitPlan
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.testing.applications import MADE, Shell, main
+from airflow_backfill.testing.applications import BYTES, MADE, Shell, main
 from airflow_backfill.testing.json_log import JsonLog
 from tests.airflow.without_spark import WHOLE, built, commit_to, order
 
@@ -82,6 +83,24 @@ def test_an_application_goes_on_up_to_a_closed_gate(source, target, gate, hold, 
     then = [word for phase in phases for word in ("--then", phase)]
     assert main("snapshot", ["--target", str(target), *then])["code"] == "OK"
     assert built(source, target).phase == reached
+
+
+@pytest.mark.parametrize(("most_bytes", "reached"), [(BYTES, Phase.FINISHED), (BYTES - 1, Phase.SNAPSHOT)])
+def test_the_application_of_a_plan_goes_on_if_the_build_is_small(source, target, monkeypatch, most_bytes, reached):
+    monkeypatch.setattr(plan, "SMALL_BYTES", most_bytes)
+    lag = "--max-lag-epochs 0"
+    phases = ["snapshot", f"consume_log {lag}", f"gate {lag}", f"catch_up {lag}", "verify", "finish"]
+    then = [word for phase in phases for word in ("--then", phase)]
+    spec = json.dumps({"name": "orders", "source": str(source), "target": str(target), "key": ["id"]})
+    outcome = main("plan", ["--target", str(target), "--spec", spec, *then])
+    assert (outcome["code"], outcome["result"]["phase"]) == ("OK", reached.value)
+    assert outcome["result"]["report"]["bytes"] == BYTES
+
+
+def test_a_phase_that_cannot_follow_a_plan_is_refused_before_anything_is_made(source, target):
+    spec = json.dumps({"name": "orders", "source": str(source), "target": str(target), "key": ["id"]})
+    outcome = main("plan", ["--target", str(target), "--spec", spec, "--then", "plan"])
+    assert outcome["code"] == "SPEC_INVALID" and not target.exists()
 
 
 def test_a_commit_that_comes_second_is_tried_again_and_no_commit_lands_twice(source, target, monkeypatch):

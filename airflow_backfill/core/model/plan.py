@@ -23,6 +23,8 @@ from airflow_backfill.core.values.document import encode, fingerprint, fingerpri
 FORMAT = 1
 MAX_BYTES = 1 << 26
 LANE = "plan"
+SMALL_BYTES = 1 << 28
+"""To read so many bytes takes about as long as to start Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class Plan:
     def explains(self) -> bool:
         """Whether the changes of one row can be told apart: by a key."""
         return bool(self.spec.key)
+
+    @property
+    def small(self) -> bool:
+        """Whether the application that commits the plan goes on with the snapshot."""
+        return self.splits.bytes <= SMALL_BYTES
 
     @property
     def strategy(self) -> Traits:

@@ -67,6 +67,8 @@ class AttemptStatus:
     instance: Instance | None = None
     """None if Airflow did not start it."""
     try_number: int | None = None
+    last_try: bool = False
+    """Whether Airflow starts no other try of its task after it."""
     by: str | None = None
     why: str | None = None
     drawn: int | None = None
@@ -106,7 +108,7 @@ class AttemptStatus:
     @property
     def lost(self) -> bool:
         """Whether it failed, and Airflow does not try again."""
-        return self.failed and not self.retry
+        return self.failed and (not self.retry or self.last_try)
 
     @property
     def last(self) -> int | None:
@@ -158,6 +160,7 @@ class AttemptStatus:
             life=Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
+            last_try=bool(document.get("last_try")),
             by=document.get("by"),
             why=document.get("why"),
             drawn=document.get("at"),

@@ -15,7 +15,7 @@ from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.attempt_status import AttemptStatus, Life, lanes_of
 from airflow_backfill.core.reports.due import due
 from airflow_backfill.core.reports.throttle_wait import throttle_wait
-from airflow_backfill.core.reports.way_out import WAYS_OUT
+from airflow_backfill.core.reports.way_out import WAYS_OUT, way_out
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Control, Verb
 from airflow_backfill.core.values.duration import lasting
@@ -151,7 +151,7 @@ def _resting(
         return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if last is not None and last.lost:
-        return _asks(f"{_name(last)} ended with {_error(last)}", last.outcome, last.ended)
+        return _lost(_name(last), last)
     if last is not None and last.failed:
         why = f"{_name(last)} ended with {_error(last)}; Airflow tries again"
         return Health(_next(last, now), why, since=last.ended)
@@ -170,11 +170,11 @@ def health_of_plan(one: AttemptStatus, now: int) -> Health:
     """The condition of a build without a plan, whose last attempt plans it."""
     name = f"attempt {one.generation} of the plan task"
     match one.life:
-        case Life.ENDED if one.retry:
-            why = f"{name} has ended with {_error(one)}; Airflow tries again"
-            return Health(_next(one, now), why, since=one.ended)
+        case Life.ENDED if one.lost:
+            return _lost(name, one)
         case Life.ENDED:
-            return _asks(f"{name} has ended with {_error(one)}", one.outcome, one.ended)
+            why = f"{name} ended with {_error(one)}; Airflow tries again"
+            return Health(_next(one, now), why, since=one.ended)
         case Life.SILENT:
             return _stuck(f"{name} gives no sign of life; clear the task", one.last)
         case Life.STARTING:
@@ -191,6 +191,12 @@ def in_words(health: Mapping[str, Any]) -> str:
 def _asks(why: str, code: str | None, since: int | None = None) -> Health:
     way_out = WAYS_OUT.get(code) if code else None
     return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_attention=True, way_out=way_out)
+
+
+def _lost(name: str, one: AttemptStatus) -> Health:
+    """An attempt that has failed, after which there is no other try."""
+    found = _asks(f"{name} ended with {_error(one)}", one.outcome, one.ended)
+    return replace(found, way_out=way_out(one.outcome or "", retry=one.retry, last_try=one.last_try))
 
 
 def _stuck(why: str, since: int | None) -> Health:

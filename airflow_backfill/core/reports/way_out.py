@@ -1,4 +1,7 @@
-"""The way out of each coded error, one line per code. A message may name a more specific one."""
+"""The way out of each coded error, one line per code. A message may name a more specific one.
+
+Whether there is another try is known only where the task is: see ``way_out``.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +103,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "then clear the task. Else do what the message says. To avoid the error, raise the topic's retention."
     ),
     "LANDING_AHEAD": (
-        "The task is retried. If that does not help, correct the connection: it leads to other brokers than those of "
-        "the ingestion. Or the topic was created again: delete the former topic's rows from the landing table, or name "
+        "If a retry does not help, correct the connection: it leads to other brokers than those of the ingestion. "
+        "Or the topic was created again: delete the former topic's rows from the landing table, or name "
         "a new landing table."
     ),
     "OFFSETS_INVALID": (
@@ -151,10 +154,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         f"{_RESTORE} before the foreign commit (the message names it). If its files are gone: plan again with "
         f"on_existing='restart'. {_KEEP}"
     ),
-    "TARGET_CONTENDED": (
-        "The task is retried. Pause other writers of the target. If a recover task has failed, run it again."
-    ),
-    "TARGET_BUSY": "The task is retried. Look for another application that writes to the same target.",
+    "TARGET_CONTENDED": "Pause other writers of the target. If a recover task has failed, run it again.",
+    "TARGET_BUSY": "Look for another application that writes to the same target.",
     "MEMORY_LOST": (
         "Restore the folder that the message names, as it was after the last round, and clear the task: an older copy "
         "lacks keys. If there is none, plan again with on_existing='restart'."
@@ -184,32 +185,42 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     ),
     "NOT_ALLOWED_NOW": "Nothing was changed. Run the task that the message names first, or drop the request.",
     "CANCELLED": "Clear the plan task: the build goes on from its last commit.",
-    "INTERRUPTED": "The task is retried, and repeats the round once the command is no longer in force.",
+    "INTERRUPTED": "The next try repeats the round once the command is no longer in force.",
     "CREDENTIALS_EXPIRED": (
-        "The task is retried, with the credentials that the connection or the environment has by then. If a round "
+        "The next try has the credentials that the connection or the environment has by then. If a round "
         "takes longer than they last, use an identity that renews them itself (a role of the machine or the pod)."
     ),
     "SOURCE_UNAVAILABLE": (
-        "The task is retried. A command of table-backfill has to be given again, which is safe even if the first one "
+        "A command of table-backfill has to be given again, which is safe even if the first one "
         "arrived. Check the network, and addresses and credentials in the connection of the store or the brokers."
     ),
     "NO_SPACE": (
         "Free space where the message says: in the target's store (VACUUM removes old versions of the target), or in "
-        "spark.local.dir of the driver and the executors. The task is retried, and continues after its last commit."
+        "spark.local.dir of the driver and the executors. The build goes on after its last commit."
     ),
     "EXECUTOR_LOST": (
-        "The task is retried. If it happens again and again, give the executors more memory, or keep them longer (spot "
+        "If it happens again and again, give the executors more memory, or keep them longer (spot "
         "instances, dynamic allocation)."
     ),
-    "APPLICATION_FAILED": "The task is retried. The log of the Spark application names the cause.",
+    "APPLICATION_FAILED": "The log of the Spark application names the cause.",
 }
 
 
-def way_out(error: BackfillError) -> str:
-    """The way out of an error; for an unknown code, where to look."""
-    return WAYS_OUT.get(error.code, "See the log of the Spark application.")
+def way_out(code: str, *, retry: bool = False, last_try: bool = False) -> str:
+    """The way out of the error with this code; for an unknown one, where to look.
+
+    ``retry``: whether another try of its task can help. ``last_try``: whether Airflow starts none.
+    """
+    said = WAYS_OUT.get(code, "See the log of the Spark application.")
+    if not retry:
+        return said
+    return (
+        f"This was the last try: remove the cause, then clear the task. {said}"
+        if last_try
+        else f"Airflow tries again. {said}"
+    )
 
 
 def told(error: BackfillError) -> dict[str, Any]:
     """The error as people are told it: as JSON, with its way out."""
-    return {**error.to_json(), "way_out": way_out(error)}
+    return {**error.to_json(), "way_out": way_out(error.code)}

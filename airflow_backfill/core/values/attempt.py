@@ -20,7 +20,7 @@ _TEXTS = ("attempt", "task", "dag_id", "task_id", "run_id", "by", "why", "via", 
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys(_NUMBERS, int),
     **dict.fromkeys(_TEXTS, str),
-    **{"retry": bool, "data": dict, "result": dict, "cost": dict},
+    **{"retry": bool, "last_try": bool, "data": dict, "result": dict, "cost": dict},
 }
 
 

@@ -236,7 +236,5 @@ class Trial:
         return (
             incomplete(error)
             or expired(self._target, text_of(error))
-            or SourceUnavailable(
-                f"two writers could not be tried beside {self._target}: {innermost(error)}; the task is retried"
-            )
+            or SourceUnavailable(f"two writers could not be tried beside {self._target}: {innermost(error)}")
         )

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
     from airflow_backfill.spark.run.interpreter import Shell
 
+NextPhase = tuple[str, argparse.Namespace]
+"""The name of a phase and its options."""
 _API = "spark.api.mode"
 
 
@@ -243,9 +245,11 @@ def work(
     checked(options)
     rounds = size(options, spark)
     if application == "plan":
-        spec = BackfillSpec.parse(parsed(options.spec))
+        spec, then = BackfillSpec.parse(parsed(options.spec)), following(options)
         with locked(spark, spec.target, stopped):
             state, report = Planner(spark, spec, options.lanes, me, rounds).plan(OnExisting(options.on_existing))
+            shell = Shell(spark, spec.target, stopped, rounds.bytes, me, costs)
+            state = after_plan(state, then, shell, lambda goal, build: reach(goal, shell, me, build))
         return {**summarize(state), "report": report}
     if application == EXPLAIN:
         return kept(ControlFolder.beside(options.target, spark), me, explain(options, spark))
@@ -290,11 +294,24 @@ def ended(control: ControlFolder, cancel: Callable[[], BuildState]) -> dict[str,
 def work_through(
     application: str, options: argparse.Namespace, shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
 ) -> BuildState:
-    """Reach the application's goal, then those of ``--then`` up to a closed gate, for as long as that goes well. What
-    does not go well is left to the task whose phase it is: that task will meet the same error, and say so.
+    """Reach the application's goal, then those of ``--then``; see ``go_on``."""
+    then = following(options)
+    return go_on(reach(goal_of(application, options, shell), options.build), then, shell, reach)
+
+
+def after_plan(
+    state: BuildState, then: Sequence[NextPhase], shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
+) -> BuildState:
+    """Go on with a small build: its plan's task ends soon after. A large one begins in the task of the snapshot."""
+    return go_on(state, then, shell, reach) if state.plan.small else state
+
+
+def go_on(
+    state: BuildState, then: Sequence[NextPhase], shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
+) -> BuildState:
+    """Reach the goals of these phases up to a closed gate, for as long as that goes well. What does not go well is left
+    to the task whose phase it is: that task will meet the same error, and say so.
     """
-    then = [following(line, options.target) for line in getattr(options, "then", ())]
-    state = reach(goal_of(application, options, shell), options.build)
     for phase, its in then:
         try:
             if phase != GATE:
@@ -316,15 +333,19 @@ def _opens(verdict: Verdict) -> bool:
     return False
 
 
-def following(line: str, target: str) -> tuple[str, argparse.Namespace]:
-    """Phase and options that one ``--then`` says."""
+def following(options: argparse.Namespace) -> list[NextPhase]:
+    """The phases that ``--then`` names."""
+    return [_following(line, options.target) for line in getattr(options, "then", ())]
+
+
+def _following(line: str, target: str) -> NextPhase:
     try:
         phase, *words = shlex.split(line)
     except ValueError as error:
         raise invalid("then", line, f"is not a phase and its arguments ({error})") from None
-    following = [name for name, application in APPLICATIONS.items() if application.follows]
-    if phase not in following:
-        raise invalid("then", line, f"must begin with one of {', '.join(following)}")
+    follow = [name for name, application in APPLICATIONS.items() if application.follows]
+    if phase not in follow:
+        raise invalid("then", line, f"must begin with one of {', '.join(follow)}")
     return phase, checked(parser(phase).parse_args(["--target", target, *words]))
 
 

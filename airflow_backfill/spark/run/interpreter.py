@@ -85,7 +85,7 @@ class Shell:
         a CommitOutcome with it. Errors are coded, so that an attempt can tell which of them pass.
         """
         if self.stopped.is_set():
-            raise ApplicationFailed("the application was stopped; the task is retried")
+            raise ApplicationFailed("the application was stopped")
         try:
             return self._interruptibly(effect)
         except BackfillError as error:

@@ -166,6 +166,7 @@ APPLICATIONS: Mapping[str, Application] = {
             _option("--explain", action="store_true", help="only check and rehearse; creates and stores nothing"),
             _LANES,
             *_SIZE,
+            _THEN,
         )
     ),
     "snapshot": Application(

@@ -114,7 +114,7 @@ def coded(error: BaseException) -> BackfillError:
             if holds(trouble):
                 return kind(f"{_said(trouble)}; {way_out}", condition=trouble.condition)
     what = type(error).__name__ if redacts() else innermost(error)
-    return ApplicationFailed(f"{what}; the task is retried", error=type(error).__name__)
+    return ApplicationFailed(what, error=type(error).__name__)
 
 
 def refused_by_defaults(error: BaseException, defaults: Sequence[str]) -> UnsafeOption | None:
@@ -177,7 +177,7 @@ def _no_space(error: BaseException) -> NoSpace | None:
         host = _HOST.search(text)
         where = f"in spark.local.dir of {host[1] if host else 'the driver'}"
     return NoSpace(
-        f"a disk is full, or a quota is used up, {where}: {innermost(error)}; make room there, the task is retried",
+        f"a disk is full, or a quota is used up, {where}: {innermost(error)}; make room there",
         where=where,
     )
 
@@ -185,7 +185,7 @@ def _no_space(error: BaseException) -> NoSpace | None:
 def _executor_lost(error: BaseException) -> ExecutorLost | None:
     for trouble in troubles(error):
         if trouble.condition == _HELD_ROWS_GONE or _HELD_ROWS_GONE in trouble.text:
-            return ExecutorLost(f"an executor ended, and with it rows that it held: {trouble.said}; this is repeated")
+            return ExecutorLost(f"an executor ended, and with it rows that it held: {trouble.said}")
     return None
 
 
@@ -195,7 +195,7 @@ def _scratch_gone(error: BaseException) -> ApplicationFailed | None:
         if file is not None and trouble.kind in ("FileNotFoundException", "NoSuchFileException"):
             return ApplicationFailed(
                 f"a file that Spark had in spark.local.dir is gone ({file[0]}): something empties the folder, as "
-                "systemd-tmpfiles does with /tmp; set spark.local.dir to another one; the task is retried",
+                "systemd-tmpfiles does with /tmp; set spark.local.dir to another one",
                 file=file[0],
                 where=SCRATCH,
             )

@@ -83,8 +83,7 @@ def _unread(said: str, topic: str | None) -> BackfillError:
     place = _TIME_OVERFLOWS.search(said)
     if place is None:
         return SourceUnavailable(
-            f"the brokers did not return the next records of {_named(topic)} in time, or no longer have them; the task "
-            "is retried",
+            f"the brokers did not return the next records of {_named(topic)} in time, or no longer have them",
             topic=topic,
             kind="KafkaIllegalStateException",
         )
@@ -129,7 +128,7 @@ def _coded(thrown: Any, kind: str, topic: str | None, right: str) -> BackfillErr
             kind=kind,
         )
     return SourceUnavailable(
-        f"the brokers did not answer about {_named(topic)}: {kind}: {message}; the task is retried",
+        f"the brokers did not answer about {_named(topic)}: {kind}: {message}",
         topic=topic,
         kind=kind,
     )

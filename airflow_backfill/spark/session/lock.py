@@ -68,12 +68,12 @@ def locked(
         if time.monotonic() - since >= patience_seconds:
             raise TargetBusy(
                 f"another writer has held the lock {path} for {patience_seconds:.0f} s, so nothing can be committed; "
-                "end the other application on this target; the task is retried",
+                "end the other application on this target",
                 path=str(path),
             )
         log.info("waiting for another writer of %s", target)
         if stopped.wait(1):
-            raise ApplicationFailed("the application was stopped; the task is retried")
+            raise ApplicationFailed("the application was stopped")
     try:
         yield
     except Exception:

@@ -106,7 +106,7 @@ def test_a_plan_with_fields_of_a_newer_version_is_not_just_called_damaged() -> N
     for newer in ({**document, "x": 1}, {**document, "source": {**document["source"], "x": 1}}):
         with pytest.raises(RecordInvalid, match="newer version") as raised:
             Plan.from_json(newer)
-        assert "use that version" in way_out(raised.value)
+        assert "use that version" in way_out(raised.value.code)
 
 
 @pytest.mark.parametrize("borders", [[], [0], [1, 2], [0, 2, 2], [0, 3, 2], [0, 0, 1], [0, True], [0, "1"], [0, -1]])

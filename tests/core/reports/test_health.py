@@ -66,6 +66,11 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         "an operator: attempt 4 (snapshot) ended with KEY_NULL: 3",
     ),
     "failed, and is retried": (asked(HALF, LOST), Condition.WAITING, "Airflow tries again"),
+    "failed, and has no try left": (
+        asked(HALF, replace(LOST, last_try=True)),
+        Condition.WAITING,
+        "an operator: attempt 4 (snapshot) ended with APPLICATION_FAILED: the worker died",
+    ),
     "never retried": (asked(HALF, replace(LOST, ended=NOW - NEXT_MS - 1)), Condition.STARVED, "Airflow tries again"),
     "between two tasks": (
         asked(state(Phase.CATCH_UP, handoff=V), OK),
@@ -126,6 +131,7 @@ def test_what_a_build_does_is_told_with_its_reason(name: str) -> None:
 NEED_ATTENTION = {
     "died",
     "failed for good",
+    "failed, and has no try left",
     "an epoch stops it",
     "a proof is no work on the build",
     "an explanation is none",
@@ -145,6 +151,7 @@ PLANS = {
     "died": (DEAD, Condition.STUCK, True),
     "failed": (WRONG, Condition.WAITING, True),
     "failed, and is retried": (LOST, Condition.WAITING, False),
+    "failed, and has no try left": (replace(LOST, last_try=True), Condition.WAITING, True),
     "never retried": (replace(LOST, ended=NOW - NEXT_MS - 1), Condition.STARVED, False),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shlex
+from argparse import Namespace
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_number_without_sense_is_refused_by_its_name(line: str, why: str) -> N
 def test_a_phase_that_cannot_follow_is_refused() -> None:
     for line in ("", "'", "plan", "verify --lanes 3", "verify --epoch"):
         with pytest.raises(InvalidSpec):
-            following(line, "/t")
+            following(Namespace(then=[line], target="/t"))
 
 
 def test_any_command_line_is_taken_or_refused_with_a_code() -> None:
@@ -51,7 +52,7 @@ def test_any_command_line_is_taken_or_refused_with_a_code() -> None:
             continue
         try:
             checked(parser(application).parse_args(words))
-            following(" ".join([application, *words[2:]]), "/t")
+            following(Namespace(then=[" ".join([application, *words[2:]])], target="/t"))
         except BackfillError as error:
             assert error.code == "SPEC_INVALID" and "SK@" not in str(error), words
 

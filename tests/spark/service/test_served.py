@@ -103,7 +103,9 @@ def test_builds_side_by_side_are_proven_and_a_wrong_request_has_its_code(
     asked: Asked, source: Source, tmp_path: Path
 ) -> None:
     targets = [str(tmp_path / f"target {n}") for n in range(3)]
-    plans = [asked.ask("plan", target, "--spec", spec(source, target)) for target in targets]
+    *others, small = targets
+    plans = [asked.ask("plan", target, "--spec", spec(source, target)) for target in others]
+    plans += [asked.ask("plan", small, "--spec", spec(source, small), "--then", "snapshot", *THEN)]
     wrong = [
         asked.ask("snapshot", str(tmp_path / "wrong"), "--no-such-option"),
         asked.ask("gate", str(tmp_path / "wrong")),
@@ -112,6 +114,7 @@ def test_builds_side_by_side_are_proven_and_a_wrong_request_has_its_code(
     ]
     assert [asked.outcome(plan)["code"] for plan in plans] == ["OK"] * 3
     assert [asked.outcome(one)["code"] for one in wrong] == ["SPEC_INVALID"] * 4
+    assert BuildReader(small).state().phase is Phase.FINISHED
     builds = [asked.ask("snapshot", target, *THEN) for target in targets]
     assert [asked.outcome(build)["code"] for build in builds] == ["OK"] * 3
     for target in targets:
