@@ -144,7 +144,7 @@ class ApplicationOperator(TellsLineage):
 
     def then_arguments(self) -> list[str]:
         """The arguments that name the phases of ``then``."""
-        found, before = list[str](), {self.task_id}
+        found, before = list[str](), {self.task_id, *self.get_flat_relative_ids(upstream=True)}
         for task in self.then:
             if not task.upstream_task_ids <= before:
                 break

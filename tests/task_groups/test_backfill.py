@@ -279,6 +279,10 @@ def test_whose_application_goes_on_with_whose_phase(options, plan, snapshot, con
 def test_an_application_does_not_pass_a_task_of_the_user():
     with DAG("d", schedule=None):
         made = group()
+        prepare = EmptyOperator(task_id="prepare")
+        prepare >> EmptyOperator(task_id="list") >> made.plan
+        prepare >> made.snapshot  # it has succeeded before the plan begins
+        assert phases_after(made.plan) == ["snapshot", *LATER]
         look = EmptyOperator(task_id="look")
         made.plan >> look >> made.snapshot
         EmptyOperator(task_id="office_hours") >> made.verify
