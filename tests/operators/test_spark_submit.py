@@ -32,7 +32,7 @@ def test_the_operator_has_what_is_taken_from_its_inside() -> None:
     assert isinstance(hook, SparkSubmitHook)
     assert "deploy_mode" in hook._connection
     assert hook._is_yarn_cluster_mode in (True, False)
-    assert hook._yarn_application_id is None
+    assert hook._yarn_application_id is None and hook._submit_sp is None
 
 
 def test_an_operator_inside_of_a_task_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
@@ -69,6 +69,6 @@ def test_what_is_overridden_is_called_as_before() -> None:
 
 
 def test_nobody_else_reaches_inside() -> None:
-    inside = re.compile(r"_get_hook|_yarn_application_id|_is_yarn_cluster_mode|_K8S_DRIVER|\)\._connection|Safeguard")
+    inside = re.compile(r"_get_hook|_yarn_application_id|_is_yarn_cluster_mode|_K8S_DRIVER|_submit_sp|\)\._connection|Safeguard")
     found = [file.name for file in PACKAGE.rglob("*.py") if inside.search(file.read_text())]
     assert found == ["spark_submit.py"]
