@@ -14,9 +14,8 @@ from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.values.commit import Commit, FileTotals, TableMetadata
 
-COLUMN = {"name": "value", "type": "long", "nullable": True, "metadata": {}}
-"""One that a landing table has, too."""
-SCHEMA = json.dumps({"type": "struct", "fields": [COLUMN]})
+SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "key", "type": "long", "nullable": True, "metadata": {}}]})
+"""The column is one of a landing table's, which no build does without."""
 ROWS_PER_FILE = 3
 
 Rows = dict[int, int]

@@ -141,7 +141,7 @@ def test_a_landing_table_gets_a_column_and_maintenance(
     spark.sql(f"ALTER TABLE {table} ADD COLUMN landed_by STRING")
     landing.land_all()
     spark.sql(f"OPTIMIZE {table}")
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.enableRowTracking = true)")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (note = 'x')")
     topic.send(numbered(1, first=12))
     landing.land_all()
     build.upstream()

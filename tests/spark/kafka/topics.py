@@ -67,7 +67,7 @@ class Landing:
         DeltaTable(self.table).delete(where)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        write_deltalake(self.table, pa.Table.from_pylist(rows, SCHEMA), mode="append")
+        write_deltalake(self.table, pa.Table.from_pylist(rows, SCHEMA), mode="append", schema_mode="merge")
 
 
 def row(message: Message) -> dict[str, Any]:
