@@ -126,8 +126,8 @@ class Gate(S3):
         """Whether every request is answered with SlowDown."""
         self.refuses: Callable[[str, str], Refusal | None] = lambda method, path: None
         """With what the request is refused, if it is."""
-        self.cuts: Callable[[str, str], bool] = lambda method, path: False
-        """Whether the body of the answer ends in its middle."""
+        self.cuts: Callable[[str, str, str], bool] = lambda method, path, part: False
+        """Whether the body of the answer ends in its middle. ``part``: the range of the object that is asked for."""
         self.holds: Callable[[str, str], bool] = lambda method, path: False
         """Whether the request gets no answer, and is not carried out, as long as this says so."""
         self.loses_answer: Callable[[str, str], bool] = lambda method, path: False
@@ -167,7 +167,7 @@ class _Way(BaseHTTPRequestHandler):
             self.gate.lost.append(self.path)
             self.close_connection = True
             return
-        cut = self.gate.cuts(self.command, self.path)
+        cut = self.gate.cuts(self.command, self.path, self.headers.get("Range", ""))
         self._answer(status, headers, data[: len(data) // 2] if cut else data)
         self.close_connection = self.close_connection or cut
 
