@@ -29,6 +29,7 @@ SLOW_DOWN = 503, "SlowDown", "Please reduce your request rate."
 EXPIRED = 400, "ExpiredToken", "The provided token has expired."
 CONFLICT = 409, "ConditionalRequestConflict", "A conflicting operation is in progress against this resource."
 DENIED = 403, "AccessDenied", "User: a is not authorized to perform: s3:GetObject on resource: &quot;b?key=secret&quot;"
+NO_UPLOAD = 404, "NoSuchUpload", "The specified upload does not exist. It may have been aborted or completed."
 Refusal = tuple[int, str, str]
 """Status, code and message."""
 JAVA = ("-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

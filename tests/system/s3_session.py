@@ -3,7 +3,7 @@
 ``lake`` is a bucket of a good service. The service of ``deaf`` takes no notice of a write's condition; the answers to
 new commits in ``losing`` are lost, S3A makes no write to ``old`` conditional, and requests to ``counted`` are counted.
 In ``meeting``, the second write of ``twice`` meets another one (409), and each one of ``never`` and of a commit 1. The
-first answer to each read from ``breaking``, and of a range there, ends in its middle.
+first answer to each read of a file or range in ``breaking`` ends in its middle; an upload in parts is gone at its end.
 ``s3:`` has Delta's own log store, ``s3a:`` ours, and ``s3n:`` one that knows only commits.
 """
 
@@ -140,6 +140,12 @@ def a_task_whose_read_breaks_off_is_repeated(spark: SparkSession) -> None:
     assert isinstance(coded(error), SourceUnavailable) and "FAILED_READ_FILE" in str(coded(error)), error
 
 
+def an_upload_that_is_gone_is_no_lost_history(spark: SparkSession) -> None:
+    rows = spark.range(0, 1_000_000, 1, 1).selectExpr("rand(1) AS x")  # more than a part
+    error = refuses(Exception, lambda: rows.write.parquet(f"{store(spark, 'breaking').url}/files"))
+    assert isinstance(coded(error), SourceUnavailable) and "NoSuchUpload" in str(coded(error)), error
+
+
 def a_listing_begins_where_it_is_told(spark: SparkSession) -> None:
     one = store(spark, "lake")
     for number in range(4):
@@ -215,6 +221,7 @@ ALL = (
     a_write_that_meets_another_one_has_lost_the_race_or_is_repeated,
     a_read_that_breaks_off_goes_on,
     a_task_whose_read_breaks_off_is_repeated,
+    an_upload_that_is_gone_is_no_lost_history,
     a_listing_begins_where_it_is_told,
     a_commit_in_several_parts_has_the_condition_too,
     a_commit_needs_the_one_before,

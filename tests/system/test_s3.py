@@ -9,7 +9,7 @@ import pytest
 
 from airflow_backfill.ledger.hadoop_store import S3A
 from tests.system.applications import ROOT, Applications, submitted
-from tests.system.s3 import CONFLICT, Refusal, gate, s3
+from tests.system.s3 import CONFLICT, NO_UPLOAD, Refusal, gate, s3
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -38,6 +38,7 @@ def test_what_a_session_finds(tmp_path: Path) -> None:
             return method == "GET" and not known
 
         breaking.cuts = is_new
+        breaking.refuses = lambda method, path: NO_UPLOAD if method == "POST" and "uploadId=" in path else None
         confs = Applications("", service.confs).confs() | {
             "spark.hadoop.fs.s3a.bucket.deaf.endpoint": deaf.endpoint,
             "spark.hadoop.fs.s3a.bucket.losing.endpoint": losing.endpoint,

@@ -46,6 +46,8 @@ _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous"
 _FULL = "No space left on device"
 _CONFLICT = re.compile(r"\(Service: S3, Status Code: 409\b")
 """S3 met another request for the same file, and carried out none of the two."""
+_NO_UPLOAD = "NoSuchUploadException"
+"""S3 knew the upload in parts when it began: it was aborted since, or is complete, and the answer was lost."""
 _UNANSWERED = frozenset(
     ("AWSServiceThrottledException", "AWSStatus500Exception", "AWSNoResponseException", "AWSApiCallTimeoutException",
      "AWSClientIOException")
@@ -187,6 +189,8 @@ def _unavailable(error: BaseException) -> SourceUnavailable | None:
     found = list(troubles(error))
     if _CONFLICT.search(text_of(error)) is not None:
         why = "S3 met another request for the same file"
+    elif any(trouble.kind == _NO_UPLOAD for trouble in found):
+        why = "S3 does not know the upload of a new file any more"
     elif any(trouble.kind in _UNANSWERED for trouble in found) or (
         any((trouble.condition or "").startswith(_OF_FILES) for trouble in found)
         and any(trouble.kind in _BROKEN_OFF for trouble in found)
