@@ -247,7 +247,7 @@ def test_what_the_service_says_is_told(far: Store, way: Gate) -> None:
 def test_a_file_whose_end_is_missing_is_no_file(far: Store, way: Gate) -> None:
     far.put("x", bytes(100_000))
     file = far.open("x")
-    way.cuts = lambda method, path: method == "GET"
+    way.cuts = lambda method, path, part: method == "GET"
     for call in (file.read, lambda: far.read("x", 100_000), lambda: list(far.chunks("x"))):
         with pytest.raises(SourceUnavailable, match="x: "):
             call()

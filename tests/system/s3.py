@@ -29,6 +29,7 @@ SLOW_DOWN = 503, "SlowDown", "Please reduce your request rate."
 EXPIRED = 400, "ExpiredToken", "The provided token has expired."
 CONFLICT = 409, "ConditionalRequestConflict", "A conflicting operation is in progress against this resource."
 DENIED = 403, "AccessDenied", "User: a is not authorized to perform: s3:GetObject on resource: &quot;b?key=secret&quot;"
+NO_UPLOAD = 404, "NoSuchUpload", "The specified upload does not exist. It may have been aborted or completed."
 Refusal = tuple[int, str, str]
 """Status, code and message."""
 JAVA = ("-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -126,8 +127,8 @@ class Gate(S3):
         """Whether every request is answered with SlowDown."""
         self.refuses: Callable[[str, str], Refusal | None] = lambda method, path: None
         """With what the request is refused, if it is."""
-        self.cuts: Callable[[str, str], bool] = lambda method, path: False
-        """Whether the body of the answer ends in its middle."""
+        self.cuts: Callable[[str, str, str], bool] = lambda method, path, part: False
+        """Whether the body of the answer ends in its middle. ``part``: the range of the object that is asked for."""
         self.holds: Callable[[str, str], bool] = lambda method, path: False
         """Whether the request gets no answer, and is not carried out, as long as this says so."""
         self.loses_answer: Callable[[str, str], bool] = lambda method, path: False
@@ -167,7 +168,7 @@ class _Way(BaseHTTPRequestHandler):
             self.gate.lost.append(self.path)
             self.close_connection = True
             return
-        cut = self.gate.cuts(self.command, self.path)
+        cut = self.gate.cuts(self.command, self.path, self.headers.get("Range", ""))
         self._answer(status, headers, data[: len(data) // 2] if cut else data)
         self.close_connection = self.close_connection or cut
 

@@ -2,6 +2,8 @@
 
 ``lake`` is a bucket of a good service. The service of ``deaf`` takes no notice of a write's condition; the answers to
 new commits in ``losing`` are lost, S3A makes no write to ``old`` conditional, and requests to ``counted`` are counted.
+In ``meeting``, the second write of ``twice`` meets another one (409), and each one of ``never`` and of a commit 1. The
+first answer to each read of a file or range in ``breaking`` ends in its middle; an upload in parts is gone at its end.
 ``s3:`` has Delta's own log store, ``s3a:`` ours, and ``s3n:`` one that knows only commits.
 """
 
@@ -13,7 +15,7 @@ import uuid
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.errors import UnsafeCommitStore
+from airflow_backfill.core.errors import SourceUnavailable, UnsafeCommitStore
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.hadoop_store import HadoopStore, driver_requests
 from airflow_backfill.ledger.log_listing import LOG, commit_name
@@ -22,7 +24,7 @@ from airflow_backfill.ledger.store import Store
 from airflow_backfill.spark.delta_internals import commit_nothing
 from airflow_backfill.spark.preflight.two_writers import Trial, check_commits, commit_guarantee
 from airflow_backfill.spark.run.application import session
-from airflow_backfill.spark.session.failure import conflict_of
+from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.s3_log_store import define
 from tests.ledger.contract import CHECKS, refuses, what_is_missing_is_named
 from tests.spark.build import Build
@@ -114,6 +116,36 @@ def a_lost_answer_is_a_lost_race_and_the_log_has_the_commit(spark: SparkSession)
     assert b'"lost"' in open_store(target, spark=spark).read(f"{LOG}/{commit_name(1)}", 10_000)
 
 
+def a_write_that_meets_another_one_has_lost_the_race_or_is_repeated(spark: SparkSession) -> None:
+    one = store(spark, "meeting")
+    assert one.create("twice", b"one\n") is True and one.create("twice", b"other\n") is False
+    assert "Status Code: 409" in str(refuses(SourceUnavailable, lambda: one.create("never", b"{}\n")))
+    spark.range(3).write.format("delta").save(one.url)
+    error = refuses(Py4JJavaError, lambda: commit_nothing(spark, one.url, "me", 1, "met"))
+    assert isinstance(coded(error), SourceUnavailable) and "Status Code: 409" in str(coded(error))
+
+
+def a_read_that_breaks_off_goes_on(spark: SparkSession) -> None:
+    one, data = store(spark, "breaking"), b"0123456789abcde\n" * 50_000
+    one.put("x", data)
+    assert one.read("x", len(data)) == data and b"".join(one.chunks("x")) == data
+
+
+def a_task_whose_read_breaks_off_is_repeated(spark: SparkSession) -> None:
+    """S3A reads several ranges of a file at once, and none of them again."""
+    files = f"{store(spark, 'breaking').url}/files"
+    spark.range(100_000).write.parquet(files)
+    rows = spark.read.schema("id BIGINT").parquet(files).selectExpr("sum(id)")
+    error = refuses(Exception, rows.collect)
+    assert isinstance(coded(error), SourceUnavailable) and "FAILED_READ_FILE" in str(coded(error)), error
+
+
+def an_upload_that_is_gone_is_no_lost_history(spark: SparkSession) -> None:
+    rows = spark.range(0, 1_000_000, 1, 1).selectExpr("rand(1) AS x")  # more than a part
+    error = refuses(Exception, lambda: rows.write.parquet(f"{store(spark, 'breaking').url}/files"))
+    assert isinstance(coded(error), SourceUnavailable) and "NoSuchUpload" in str(coded(error)), error
+
+
 def a_listing_begins_where_it_is_told(spark: SparkSession) -> None:
     one = store(spark, "lake")
     for number in range(4):
@@ -186,6 +218,10 @@ ALL = (
     a_log_store_that_knows_only_commits_leaves_other_files_alone,
     files_beside_a_target_need_a_service_with_conditions,
     a_lost_answer_is_a_lost_race_and_the_log_has_the_commit,
+    a_write_that_meets_another_one_has_lost_the_race_or_is_repeated,
+    a_read_that_breaks_off_goes_on,
+    a_task_whose_read_breaks_off_is_repeated,
+    an_upload_that_is_gone_is_no_lost_history,
     a_listing_begins_where_it_is_told,
     a_commit_in_several_parts_has_the_condition_too,
     a_commit_needs_the_one_before,

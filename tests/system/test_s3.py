@@ -9,7 +9,7 @@ import pytest
 
 from airflow_backfill.ledger.hadoop_store import S3A
 from tests.system.applications import ROOT, Applications, submitted
-from tests.system.s3 import gate, s3
+from tests.system.s3 import CONFLICT, NO_UPLOAD, Refusal, gate, s3
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -17,17 +17,34 @@ pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 def test_what_a_session_finds(tmp_path: Path) -> None:
     with ExitStack() as open_services:
         service = open_services.enter_context(s3(tmp_path, asks_who=False))
-        for bucket in ("deaf", "losing", "old", "counted"):
+        for bucket in ("deaf", "losing", "old", "counted", "meeting", "breaking"):
             (tmp_path / "objects" / bucket).mkdir()
-        deaf, losing, counted = (open_services.enter_context(gate(service)) for _ in range(3))
+        deaf, losing, counted, meeting, breaking = (open_services.enter_context(gate(service)) for _ in range(5))
         deaf.takes_condition = True
         losing.loses_answer = lambda method, path: (
             method == "PUT" and path.endswith("1.json") and path not in losing.lost
         )
+
+        def meets(method: str, path: str) -> Refusal | None:
+            again = path.endswith("twice") and meeting.asked.count((method, path)) > 1
+            return CONFLICT if method == "PUT" and (again or path.endswith(("never", "1.json"))) else None
+
+        meeting.refuses = meets
+        parts = set[tuple[str, str]]()
+
+        def is_new(method: str, path: str, part: str) -> bool:
+            known = (path, part) in parts
+            parts.add((path, part))
+            return method == "GET" and not known
+
+        breaking.cuts = is_new
+        breaking.refuses = lambda method, path: NO_UPLOAD if method == "POST" and "uploadId=" in path else None
         confs = Applications("", service.confs).confs() | {
             "spark.hadoop.fs.s3a.bucket.deaf.endpoint": deaf.endpoint,
             "spark.hadoop.fs.s3a.bucket.losing.endpoint": losing.endpoint,
             "spark.hadoop.fs.s3a.bucket.counted.endpoint": counted.endpoint,
+            "spark.hadoop.fs.s3a.bucket.meeting.endpoint": meeting.endpoint,
+            "spark.hadoop.fs.s3a.bucket.breaking.endpoint": breaking.endpoint,
             "spark.hadoop.fs.s3a.bucket.old.create.conditional.enabled": "false",
             "spark.hadoop.fs.s3a.multipart.size": "5M",
             "spark.hadoop.fs.s3.impl": S3A,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -23,7 +24,8 @@ def signs_of_life(
     cost: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Iterator[None]:
     """Announce the attempt with these facts, and again every few seconds until the block ends, with its ``cost`` so
-    far. A sign that cannot be stored is left out: people look at them, and nothing else does.
+    far. A sign that cannot be stored is left out: people look at them, and nothing else does. While one waits for the
+    store, the log says so: Hadoop's clients repeat requests for up to hours, and say nothing.
     """
     announced = {**facts, "at": now_ms()}
     control.announce(me, announced)
@@ -37,7 +39,8 @@ def signs_of_life(
 
     def renew() -> None:
         while not over.wait(every):
-            sign()
+            with _wait_told(every):
+                sign()
         if cost is not None:
             sign()
 
@@ -48,3 +51,20 @@ def signs_of_life(
     finally:
         over.set()
         thread.join(every)  # no longer: a store that hangs must not hold the outcome back
+
+
+@contextmanager
+def _wait_told(every: float) -> Iterator[None]:
+    """Say every few seconds that the block waits for the store."""
+    done, begun = Event(), time.monotonic()
+
+    def tell() -> None:
+        while not done.wait(every):
+            waited = time.monotonic() - begun
+            logging.warning("the target's store has not answered for %.0f s; requests to it are repeated", waited)
+
+    Thread(target=tell, name="table-backfill-store-waits", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()

@@ -18,6 +18,7 @@ from airflow_backfill.core.errors import (
     HistoryLost,
     NoSpace,
     QueryRefused,
+    SourceUnavailable,
     SparkIncomplete,
     TargetRefuses,
     UnsafeOption,
@@ -43,8 +44,23 @@ _HELD_ROWS_GONE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
 _FULL = "No space left on device"
+_CONFLICT = re.compile(r"\(Service: S3, Status Code: 409\b")
+"""S3 met another request for the same file, and carried out none of the two."""
+_NO_UPLOAD = "NoSuchUploadException"
+"""S3 knew the upload in parts when it began: it was aborted since, or is complete, and the answer was lost."""
+_UNANSWERED = frozenset(
+    ("AWSServiceThrottledException", "AWSStatus500Exception", "AWSNoResponseException", "AWSApiCallTimeoutException",
+     "AWSClientIOException")
+)  # fmt: skip
+"""What S3A says once it has repeated a request often enough."""
+_BROKEN_OFF = frozenset(
+    ("SocketException", "SocketTimeoutException", "ConnectionClosedException", "NoHttpResponseException",
+     "SSLException")
+)  # fmt: skip
+"""What happens to a connection. S3A does not repeat the reads that Spark makes of several ranges at once."""
 _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
 _WRITES_TABLE = "TASK_WRITE_FAILED"
+_OF_FILES = ("FAILED_READ_FILE", _WRITES_TABLE)
 _SPILLS = ("org.apache.spark.storage.", "org.apache.spark.shuffle.", "UnsafeSorterSpillWriter")
 """Where Spark writes to its local disks."""
 SCRATCH = "spark.local.dir"
@@ -105,7 +121,7 @@ def coded(error: BaseException) -> BackfillError:
     """The error as a coded one; ApplicationFailed if it is unknown."""
     if isinstance(error, BackfillError):
         return error
-    of_spark = (kafka_error, _expired, _no_space, _executor_lost, _scratch_gone)
+    of_spark = (kafka_error, _expired, _unavailable, _no_space, _executor_lost, _scratch_gone)
     for known in (*of_spark, history_lost, _damaged, incomplete, _no_python):
         if (found := known(error)) is not None:
             return found
@@ -166,6 +182,23 @@ def history_lost(error: BaseException) -> HistoryLost | None:
 
 def _expired(error: BaseException) -> CredentialsExpired | None:
     return expired("a table's store", text_of(error))
+
+
+def _unavailable(error: BaseException) -> SourceUnavailable | None:
+    """SourceUnavailable if the store of a table failed to answer: the same application repeats the round."""
+    found = list(troubles(error))
+    if _CONFLICT.search(text_of(error)) is not None:
+        why = "S3 met another request for the same file"
+    elif any(trouble.kind == _NO_UPLOAD for trouble in found):
+        why = "S3 does not know the upload of a new file any more"
+    elif any(trouble.kind in _UNANSWERED for trouble in found) or (
+        any((trouble.condition or "").startswith(_OF_FILES) for trouble in found)
+        and any(trouble.kind in _BROKEN_OFF for trouble in found)
+    ):
+        why = "the store of a table does not answer"
+    else:
+        return None
+    return SourceUnavailable(f"{why}: {innermost(error)}; this is retried")
 
 
 def _no_space(error: BaseException) -> NoSpace | None:

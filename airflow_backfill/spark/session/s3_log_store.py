@@ -37,6 +37,7 @@ package airflow_backfill;
 import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
@@ -48,6 +49,7 @@ import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.fs.s3a.AWSServiceIOException;
 import org.apache.hadoop.fs.s3a.Listing;
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
@@ -77,10 +79,30 @@ public final class S3LogStore extends io.delta.storage.S3SingleDriverLogStore {
       else put(s3, path, actions);
     } catch (RemoteFileChangedException error) {
       // S3 said 412: the file exists. It is ours if the answer to an earlier try was lost; the log tells.
-      FileAlreadyExistsException exists = new FileAlreadyExistsException(path.toString());
-      exists.initCause(error);
-      throw exists;
+      throw exists(path, error);
+    } catch (AWSServiceIOException error) {
+      // S3 said 409: it met another request for this file, which may have created it.
+      if (error.statusCode() != 409 || !appears(s3, path)) throw error;
+      throw exists(path, error);
     }
+  }
+
+  private static IOException exists(Path path, IOException why) {
+    FileAlreadyExistsException exists = new FileAlreadyExistsException(path.toString());
+    exists.initCause(why);
+    return exists;
+  }
+
+  private static boolean appears(S3AFileSystem s3, Path path) throws IOException {
+    for (int look = 0; look < 5; look++) {
+      if (s3.exists(path)) return true;
+      try {
+        Thread.sleep(100L << look);
+      } catch (InterruptedException error) {
+        throw new InterruptedIOException(error.getMessage());
+      }
+    }
+    return false;
   }
 
   // Delta numbers a commit when its work begins. If the table was dropped since, the commit would be there alone.

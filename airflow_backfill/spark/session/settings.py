@@ -43,6 +43,8 @@ _CATALOG = {
 """Only Delta's own catalog finds and creates a table by its location."""
 
 _DEFAULTS = {
+    # The stream of S3A's own default (Hadoop 3.5) reads nothing again: a connection that is reset ends the attempt.
+    "spark.hadoop.fs.s3a.input.stream.type": "classic",
     # Work beside a round gets the next free core, and does not wait until all tasks of the round have begun.
     "spark.scheduler.mode": "FAIR",
     f"{TABLE_DEFAULTS}enableDeletionVectors": "true",

@@ -15,6 +15,9 @@ from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.cost import Costs
+from tests import waiting
+from tests.ledger.moto_s3 import moto_s3
+from tests.system.s3 import S3, gate
 
 
 def until(control: ControlFolder, me: Any, later: int) -> dict[str, Any]:
@@ -35,6 +38,19 @@ def test_the_announcement_is_renewed_until_the_end(tmp_path: Path) -> None:
         last = until(control, me, first["alive"])
     assert (last["ui"], last["at"]) == ("http://spark:4040", begun["at"])
     assert "table-backfill-sign-of-life" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_the_log_says_that_the_store_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
+    with moto_s3("bucket") as options, gate(S3(options["aws_endpoint"])) as way:
+        control = ControlFolder.beside("s3a://bucket/target", options={**options, "aws_endpoint": way.endpoint})
+        me = control.draw_attempt({}, floor=0)
+        with signs_of_life(control, me, {}, every=0.05):
+            way.holds = lambda method, path: True
+            try:
+                waiting.until(lambda: "the target's store has not answered for" in caplog.text, 20)
+            finally:
+                way.holds = lambda method, path: False
+            until(control, me, 0)
 
 
 def test_the_cost_is_told_until_the_end(tmp_path: Path) -> None:
