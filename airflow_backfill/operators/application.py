@@ -228,7 +228,7 @@ class ApplicationOperator(TellsLineage):
             if isinstance(trouble, BackfillError):
                 raise trouble
             raise ApplicationFailed(
-                f"the application ended without an outcome: {_said(trouble)}; see its log. The task is retried",
+                f"the application ended without an outcome: {_said(trouble)}; see its log",
                 attempt=me.name,
             ) from trouble
         if outcome["code"] != "OK":
