@@ -75,8 +75,8 @@ MENDS = (
     ),
     Mend(
         "an epoch of a held chain wakes nobody",
-        "wake=behind or unannounced(state, source) or",
-        "wake=behind or",
+        "wake=unsealed or behind or unannounced(state, source) or",
+        "wake=unsealed or behind or",
         ("tests/watching/test_gate_watch.py::test_an_epoch_that_a_held_chain_has_not_announced_wakes_spark",),
     ),
     Mend(
