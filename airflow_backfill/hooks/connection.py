@@ -16,7 +16,8 @@ def connection(field: str, conn_id: str) -> Connection:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         raise SourceUnavailable(
-            f"{field}: Airflow has no connection {conn_id!r}, or its secrets backend does not answer",
+            f"{field}: Airflow has no connection {conn_id!r}, or its secrets backend does not answer; create it, or "
+            f"correct {field}",
             conn_id=conn_id,
         ) from None
     except AirflowSecretsBackendAccessDenied as error:

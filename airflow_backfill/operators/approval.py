@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 class HandoffApprovalOperator(ApprovalOperator):
-    """Airflow's ``ApprovalOperator``. A rejection fails it for good: a retry would ask again."""
+    """
+    Airflow's ``ApprovalOperator``, with all its arguments. A rejection fails it for good: a retry would ask again.
+
+    :param fail_on_reject: whether a rejection fails the task; otherwise the tasks after it are skipped.
+    """
+
+    def __init__(self, *, fail_on_reject: bool = True, **kwargs: Any) -> None:
+        super().__init__(fail_on_reject=fail_on_reject, **kwargs)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         with decided(context):

@@ -241,7 +241,6 @@ class BackfillTaskGroup(TaskGroup):
             "subject": f"Hand over {self.group_id}?",
             "body": f"The snapshot is read: {rows}, as of epoch {self._planned('epoch')}. "
             f"{self._planned('target')} stays fresh until you decide.",
-            "fail_on_reject": True,
             # Airflow would take that of default_args, which is for work, as the time to answer.
             "execution_timeout": None,
         }

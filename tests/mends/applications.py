@@ -160,4 +160,16 @@ MENDS = (
         "        return False",
         ("tests/spark/service/test_service.py::test_a_request_that_nobody_watches_any_more_is_withdrawn",),
     ),
+    Mend(
+        "an application starts on YARN if its connection is not found",
+        '    connection("conn_id", start._conn_id)\n',
+        "",
+        ("tests/operators/test_application.py::test_without_its_connection_no_application_starts_elsewhere",),
+    ),
+    Mend(
+        "a trigger rule of the DAG leads past a gate that was skipped",
+        '        return {} if task == "plan" else {',
+        "        return {} if task else {",
+        ("tests/task_groups/test_backfill.py::test_a_skip_of_one_task_skips_all_after_it",),
+    ),
 )

@@ -26,7 +26,7 @@ def answered(option, by=ANN):
 
 @pytest.mark.parametrize(("by", "said"), [(ANN, "ann"), (None, "an unnamed user")])
 def test_a_rejection_is_not_asked_again_by_a_retry(context, by, said):
-    asks = HandoffApprovalOperator(task_id="t", subject="Now?", fail_on_reject=True, retries=3)
+    asks = HandoffApprovalOperator(task_id="t", subject="Now?", retries=3)
     with pytest.raises(AirflowFailException, match=f"the hand-off was rejected by {said}"):
         asks.execute_complete(context, answered("Reject", by))
     assert context[FAILURE]["code"] == "HANDOFF_REJECTED"

@@ -69,6 +69,8 @@ def test_what_is_overridden_is_called_as_before() -> None:
 
 
 def test_nobody_else_reaches_inside() -> None:
-    inside = re.compile(r"_get_hook|_yarn_application_id|_is_yarn_cluster_mode|_K8S_DRIVER|_submit_sp|\)\._connection|Safeguard")
+    inside = re.compile(
+        r"_get_hook|_yarn_application_id|_is_yarn_cluster_mode|_K8S_DRIVER|_submit_sp|\)\._connection|Safeguard"
+    )
     found = [file.name for file in PACKAGE.rglob("*.py") if inside.search(file.read_text())]
     assert found == ["spark_submit.py"]

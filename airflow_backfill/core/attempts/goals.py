@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 
 from airflow_backfill.core.errors import Cancelled, NotAllowedNow, SourceReplaced, VerificationFailed
 from airflow_backfill.core.gates.max_lag import MaxLag, within
+from airflow_backfill.core.reports.due import due
 from airflow_backfill.core.state.effect import RewriteKeys
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Certify, Changes, Done, Follow, Move, Observed, Read, Step, Wait
@@ -116,7 +117,8 @@ class ConsumeLogGoal(_SingleLane):
     def check(self, state: BuildState) -> None:
         _require(state, Phase.SNAPSHOT, Phase.CONSUME_LOG)
         if not state.read and state.phase is Phase.SNAPSHOT:
-            raise NotAllowedNow("the snapshot is not read completely: clear the snapshot task", phase=state.phase.value)
+            do = "clear the snapshot task with the tasks after it"
+            raise NotAllowedNow(f"the snapshot is not read completely: {do}", phase=state.phase.value)
 
     def done(self, state: BuildState) -> bool:
         return _past(state, Phase.CONSUME_LOG)
@@ -318,11 +320,9 @@ def _require(state: BuildState, *wanted: Phase) -> None:
     if state.phase is Phase.CANCELLED:
         raise Cancelled("the build was cancelled; plan it again to resume it")
     if state.phase not in wanted:
-        names = " or ".join(p.value for p in wanted)
-        found = state.phase.value
-        raise NotAllowedNow(
-            f"this needs a build in {names}, but it is in {found}: run the tasks of its phase first", phase=found
-        )
+        names, found = " or ".join(p.value for p in wanted), state.phase.value
+        do = f"run the {due(state)[0]} task and the tasks after it first"
+        raise NotAllowedNow(f"this needs a build in {names}, but it is in {found}: {do}", phase=found)
 
 
 def _require_arrived(state: BuildState) -> None:

@@ -111,10 +111,12 @@ def test_the_phases_are_all_in_the_table() -> None:
     assert {build.phase for build in SITUATIONS.values()} == set(Phase)
 
 
-def test_a_refusal_names_the_phase() -> None:
-    with pytest.raises(NotAllowedNow, match="consume_log or catch_up, but it is in snapshot") as raised:
+def test_a_refusal_names_the_phase_and_the_task_to_run() -> None:
+    with pytest.raises(NotAllowedNow, match="or catch_up, but it is in snapshot: run the consume_log task") as raised:
         TASKS["catch_up"].check(SITUATIONS["read"])
     assert raised.value.data == {"phase": "snapshot"}
+    with pytest.raises(NotAllowedNow, match="clear the snapshot task with the tasks after it"):
+        TASKS["consume_log"].check(SITUATIONS["planned"])
 
 
 def outcome(goal: Goal, state: BuildState, observed: Observed) -> Any:
