@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from airflow_backfill.core import errors
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.way_out import WAYS_OUT, way_out
 
+PACKAGE = Path(errors.__file__).parents[1]
 KINDS = [
     kind
     for kind in vars(errors).values()
@@ -65,6 +67,12 @@ def test_a_way_out_says_whether_airflow_tries_again(retry: bool, last_try: bool,
     said = way_out("TARGET_BUSY", retry=retry, last_try=last_try)
     assert said.startswith(says) and said.endswith(WAYS_OUT["TARGET_BUSY"])
     assert (said == WAYS_OUT["TARGET_BUSY"]) is not retry
+
+
+def test_no_message_says_that_it_is_retried() -> None:
+    """Only the task knows: see ``way_out``."""
+    said = re.compile(r"[;,] (and )?(the task|this) is retried")
+    assert [file.name for file in PACKAGE.rglob("*.py") if said.search(file.read_text())] == []
 
 
 def test_no_way_out_through_a_recovery_clears_verify_alone() -> None:

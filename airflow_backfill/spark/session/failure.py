@@ -198,7 +198,7 @@ def _unavailable(error: BaseException) -> SourceUnavailable | None:
         why = "the store of a table does not answer"
     else:
         return None
-    return SourceUnavailable(f"{why}: {innermost(error)}; this is retried")
+    return SourceUnavailable(f"{why}: {innermost(error)}")
 
 
 def _no_space(error: BaseException) -> NoSpace | None:
