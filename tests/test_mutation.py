@@ -17,6 +17,7 @@ from tests.core.kafka.mutants import MUTANTS as OF_STATES
 from tests.mutation import Edit, holding
 from tests.simulation.mutants import MUTANTS
 
+ROOT = Path(__file__).parents[1]
 EDITS: list[Edit] = [*MUTANTS, *BROKEN, *MENDS, *OF_STATES]
 OWN = re.compile(r"\bself\.(\w+)")
 DEFINED = re.compile(r"^ +(?:def )?(\w+)(?:\(|:|, )", re.MULTILINE)
@@ -39,6 +40,12 @@ def test_no_edit_names_what_is_defined_nowhere(tmp_path: Path) -> None:
     found = subprocess.run([*ruff, tmp_path], capture_output=True, text=True, check=False).stdout
     wrong = {EDITS[int(number)].name for number in re.findall(r"(\d{3})\.py:\d+", found)}
     assert wrong == set(), found
+
+
+def test_the_tests_that_notice_are_there() -> None:
+    for test in {test for mend in MENDS for test in mend.tests}:
+        path, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(), test
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)

@@ -152,7 +152,7 @@ MENDS = (
         "an application waits for ever for executors",
         "        return now - self._since >= PATIENCE_SECONDS",
         "        return False",
-        ("tests/spark/run/test_executors.py::test_executors_are_gone_for_good_if_a_job_waits_for_long",),
+        ("tests/spark/run/test_watchdog.py::test_executors_are_gone_for_good_if_a_job_waits_for_long",),
     ),
     Mend(
         "a service works for ever for a task that is gone",

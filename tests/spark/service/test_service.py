@@ -139,6 +139,7 @@ def test_a_request_that_nobody_watches_any_more_is_withdrawn(
     served, sign = Served(folder), 0
     while served.works.stopped != ["a"]:
         sign += 1
+        assert sign < 2_000
         folder.watch(watched.name, sign)
         time.sleep(0.005)
     assert folder.sign(forgotten.name) is None and not folder.wanted(forgotten.name)
