@@ -87,7 +87,7 @@ def health(
     if control.cancelled:
         return _ordered(Condition.WAITING, "the cancel application: a cancel is ordered", commands, Verb.CANCEL)
     if trouble is not None:
-        return _asks(str(trouble), trouble.code)
+        return _asks(str(trouble), WAYS_OUT.get(trouble.code))
     if control.paused:
         return _ordered(Condition.PAUSED, "a resume lifts it", commands, Verb.PAUSE)
     if 0 in control.rates:
@@ -188,15 +188,14 @@ def in_words(health: Mapping[str, Any]) -> str:
     return f"{health['condition']}{' (needs attention)' if health['needs_attention'] else ''}"
 
 
-def _asks(why: str, code: str | None, since: int | None = None) -> Health:
-    way_out = WAYS_OUT.get(code) if code else None
+def _asks(why: str, way_out: str | None, since: int | None = None) -> Health:
     return Health(Condition.WAITING, f"an operator: {why}", since=since, needs_attention=True, way_out=way_out)
 
 
 def _lost(name: str, one: AttemptStatus) -> Health:
     """An attempt that has failed, after which there is no other try."""
-    found = _asks(f"{name} ended with {_error(one)}", one.outcome, one.ended)
-    return replace(found, way_out=way_out(one.outcome or "", retry=one.retry, last_try=one.last_try))
+    out = way_out(one.outcome or "", retry=one.retry, last_try=one.last_try)
+    return _asks(f"{name} ended with {_error(one)}", out, one.ended)
 
 
 def _stuck(why: str, since: int | None) -> Health:

@@ -105,9 +105,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "then clear the task. Else do what the message says. To avoid the error, raise the topic's retention."
     ),
     "LANDING_AHEAD": (
-        "If a retry does not help, correct the connection: it leads to other brokers than those of the ingestion. "
-        "Or the topic was created again: delete the former topic's rows from the landing table, or name "
-        "a new landing table."
+        "If a retry does not help, correct the connection: it leads to other brokers than those of the ingestion. Or "
+        "the topic was created again: delete the former topic's rows from the landing table, or name a new landing "
+        "table."
     ),
     "OFFSETS_INVALID": (
         "Plan again with on_existing='restart': what has landed before a plan may have landed in any order. If the "
@@ -206,8 +206,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "spark.local.dir of the driver and the executors. The build goes on after its last commit."
     ),
     "EXECUTOR_LOST": (
-        "If it happens again and again, give the executors more memory, or keep them longer (spot "
-        "instances, dynamic allocation)."
+        "If it happens again and again, give the executors more memory, or keep them longer (spot instances, dynamic "
+        "allocation)."
     ),
     "APPLICATION_FAILED": "The log of the Spark application names the cause.",
 }

@@ -242,6 +242,9 @@ def work(
     from airflow_backfill.spark.session.lock import locked
     from airflow_backfill.spark.session.removal import drop_target, table_at
 
+    def reaching(shell: Shell) -> Callable[[Goal, str | None], BuildState]:
+        return lambda goal, build: reach(goal, shell, me, build)
+
     checked(options)
     rounds = size(options, spark)
     if application == "plan":
@@ -249,7 +252,7 @@ def work(
         with locked(spark, spec.target, stopped):
             state, report = Planner(spark, spec, options.lanes, me, rounds).plan(OnExisting(options.on_existing))
             shell = Shell(spark, spec.target, stopped, rounds.bytes, me, costs)
-            state = after_plan(state, then, shell, lambda goal, build: reach(goal, shell, me, build))
+            state = after_plan(state, then, shell, reaching(shell))
         return {**summarize(state), "report": report}
     if application == EXPLAIN:
         return kept(ControlFolder.beside(options.target, spark), me, explain(options, spark))
@@ -262,9 +265,6 @@ def work(
 
     check_commits(spark, options.target)
 
-    def reaching(goal: Goal, build: str | None) -> BuildState:
-        return reach(goal, shell, me, build)
-
     # Lanes take turns, and the turn of one lasts as long as it commits, in a pause too.
     sign = shell.reader.log.head if application == "snapshot" and options.lanes > 1 else None
     with locked(spark, options.target, stopped, sign=sign):
@@ -272,10 +272,10 @@ def work(
             return summarize(shell.run(recover(me, options.epoch)))
         if application == "cancel" and options.drop:
             table = table_at(spark, options.target)
-            result = ended(shell.reader.control, lambda: work_through(application, options, shell, reaching))
+            result = ended(shell.reader.control, lambda: work_through(application, options, shell, reaching(shell)))
             drop_target(spark, options.target, table)
             return {**result, "dropped": [options.target]}
-        return summarize(work_through(application, options, shell, reaching))
+        return summarize(work_through(application, options, shell, reaching(shell)))
 
 
 def ended(control: ControlFolder, cancel: Callable[[], BuildState]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ has.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -48,7 +48,7 @@ class Cut:
     """Lines for the plan's report."""
 
 
-class Preparation:
+class Preparation(ABC):
     """Prepares a build for the planner. ``lanes`` and ``size`` (of a round) are the requested ones."""
 
     def __init__(self, spark: SparkSession, spec: BackfillSpec, lanes: int, size: RoundSize) -> None:
@@ -67,7 +67,7 @@ class Preparation:
         return draft
 
 
-class Rounds:
+class Rounds(ABC):
     """Reads and writes the rounds of one build. Made once the plan is known."""
 
     def __init__(self, spark: SparkSession, plan: Plan, target: str, reader: BuildReader) -> None:
