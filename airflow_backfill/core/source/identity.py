@@ -76,9 +76,12 @@ def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     )
 
 
-def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -> str:
-    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction).
-    Without a key nothing can be repaired, so the epoch must have the ``same_rows`` as the one before.
+def ways_out(
+    plan: Plan, epoch: int | None = None, *, same_rows: bool = False, correct: str = "correct the source"
+) -> str:
+    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction, by
+    what ``correct`` says). Without a key nothing can be repaired, so the epoch must have the ``same_rows`` as the one
+    before.
     """
     restart = "plan the build again with on_existing='restart'"
     if not plan.splits.recoverable or (epoch is not None and epoch < plan.source.epoch):
@@ -87,7 +90,7 @@ def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -
     recover = f"run 'table-backfill recover {plan.spec.target} --epoch {named} --why REASON'{of}, then"
     if plan.spec.key:
         return (
-            f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}{recover} "
+            f"{restart}; or keep the target: {f'{correct}, ' if epoch is None else ''}{recover} "
             f"'table-backfill repair {plan.spec.target} --why REASON', then {CLEAR}"
         )
     if epoch is None or not same_rows:
