@@ -22,11 +22,15 @@ from airflow_backfill.watching.patience import Patience
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
 
-THREADS = 32
-"""Polls of one triggerer that run at once."""
+AT_ONCE = 32
+"""Polls of one triggerer that work at once."""
+SLOW_SECONDS = 2.0
+"""After this time a poll waits for a store that may never answer, and lets another one work."""
 ERROR = "error"
 """The key in an event of the error for which the trigger fires."""
-_POOL = ThreadPoolExecutor(THREADS, "table-backfill-poll")
+_TURNS = asyncio.Semaphore(AT_ONCE)
+_POOL = ThreadPoolExecutor(1000, "table-backfill-poll")
+"""As many threads as a triggerer has waits, unless it is told otherwise: each may meet a store that hangs."""
 
 
 def say_error(log: Logger, event: Mapping[str, Any] | None) -> None:
@@ -90,7 +94,10 @@ class PollTrigger(BaseTrigger):
     async def poll(self) -> bool:
         """Whether the task has something to do, if only to raise the build's error."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_POOL, copy_context().run, self._due)
+        async with _TURNS:
+            due = loop.run_in_executor(_POOL, copy_context().run, self._due)
+            await asyncio.wait([due], timeout=SLOW_SECONDS)
+        return await due
 
     def _due(self) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from contextlib import suppress
 from importlib import import_module
@@ -15,6 +16,7 @@ from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.telling.warnings import AGAIN_MS
+from airflow_backfill.triggers import poll
 from airflow_backfill.triggers.admission import AdmissionTrigger
 from airflow_backfill.triggers.epoch import EpochTrigger
 from airflow_backfill.triggers.finish import FinishTrigger
@@ -226,6 +228,32 @@ def test_a_store_that_does_not_answer_for_a_while_costs_the_task_no_retry(target
     assert fire(trigger) == {"deadline": None, "error": str(silence)} and trigger.answers == ["not asked"]
     trigger.answers = [False, Cancelled("by a person"), "not asked"]
     assert fire(trigger) == {"deadline": None, "error": "[CANCELLED] by a person"} and trigger.answers == ["not asked"]
+
+
+class Hangs(FinishTrigger):
+    """A store that does not answer before it is ``released``."""
+
+    released: threading.Event
+
+    def due(self):
+        return self.released.wait(SOON)
+
+
+def test_stores_that_hang_keep_no_other_build_waiting(source, target, monkeypatch):
+    monkeypatch.setattr(poll, "SLOW_SECONDS", 0.01)
+    built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify", "finish")
+    Hangs.released = threading.Event()
+    args = {"target": str(target), "build": None, "ledger_conn_id": None, "poke_interval": 0}
+
+    async def fires():
+        hanging = [asyncio.create_task(first(Hangs(**args))) for _ in range(3 * poll.AT_ONCE)]
+        try:
+            return await asyncio.wait_for(first(finish(target)), SOON / 3), [one.done() for one in hanging]
+        finally:
+            Hangs.released.set()
+
+    found, ended = asyncio.run(fires())
+    assert found == {"deadline": None} and not any(ended)
 
 
 def test_many_copies_at_once_say_the_same(source, target):
