@@ -25,6 +25,7 @@ from airflow_backfill.core.reports.way_out import WAYS_OUT
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import glance_at_source, watch_source
@@ -61,15 +62,15 @@ def test_a_running_snapshot_shows_speed_and_time_left(build: JsonBuild) -> None:
     assert "files     10 of 40" in text and "before the snapshot's epoch" in text
 
 
-@pytest.mark.parametrize("stands", ["paused", "stuck"])
-def test_a_build_that_stands_still_shows_no_time_left(stands: str, build: JsonBuild) -> None:
+@pytest.mark.parametrize(("stands", "verb"), [("paused", Verb.PAUSE), ("waiting", Verb.CANCEL), ("stuck", None)])
+def test_a_build_that_stands_still_shows_no_time_left(stands: str, verb: Verb | None, build: JsonBuild) -> None:
     build.plan()
     me = build.reader.draw_attempt({"task": "snapshot", "at": 5})
-    build.reader.control.announce(me, {"at": 5} if stands == "stuck" else {})
-    build.now -= 0 if stands == "paused" else 365 * 86_400_000
+    build.reader.control.announce(me, {"at": 5} if verb is None else {})
+    build.now -= 365 * 86_400_000 if verb is None else 0
     build.start(SnapshotGoal(0, 1, RoundSize(1, 10**6)), me).until(CommitRecord, nth=12)
-    if stands == "paused":
-        build.order(Command(Verb.PAUSE))
+    if verb is not None:
+        build.order(Command(verb, signed=Signature(by="ada")))
     for found in (status(build.location), glance(build.location)):
         assert (found["health"]["condition"], found["rows_per_second"], found["seconds_left"]) == (stands, None, None)
 

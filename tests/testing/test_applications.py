@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -24,6 +26,30 @@ def test_every_strategy_reaches_the_hand_off(source, target, strategy):
     state = built(source, target, *WHOLE[3:])
     assert (state.phase, state.certificate.epoch) == (Phase.FINISHED, 5)
     assert ("keys" in state.plan.splits.to_json()) == (strategy == "arrangement")
+
+
+_NO_PYSPARK = """
+import sys
+
+sys.modules |= {{"pyspark": None, "py4j": None}}
+from airflow_backfill.spark.run.application import attempted
+from airflow_backfill.testing.applications import main
+from tests.airflow.without_spark import WHOLE, built
+
+assert attempted(lambda: 1 / 0)["code"] == "APPLICATION_FAILED"
+place = {target!r}
+built({source!r}, place, *WHOLE)
+for line in (["explain", "--key", "id=1"], ["prove"], ["upstream"], ["repair"], ["recover"], ["cancel", "--drop"]):
+    said = main(line[0], ["--target", place, *line[1:]])
+    assert said["code"] != "APPLICATION_FAILED", (line, said)
+"""
+
+
+def test_nothing_of_them_needs_pyspark(source, target):
+    """The Spark provider brings only PySpark's client, so a plain installation of this package has no more."""
+    code = _NO_PYSPARK.format(source=str(source), target=str(target))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("strategy", ["arrangement", "chain"])

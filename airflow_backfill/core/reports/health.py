@@ -60,9 +60,11 @@ class Health:
 
     @property
     def moves(self) -> bool:
-        """Whether the build goes on by itself, so that its last rounds tell how long it takes."""
+        """Whether the build goes on by itself, so that its last rounds tell how long it takes. What a person has
+        ordered, such as a hold, ends when a person ends it.
+        """
         if self.condition is Condition.WAITING:
-            return not self.needs_attention
+            return not self.needs_attention and self.by is None
         return self.condition in (Condition.WORKING, Condition.THROTTLED)
 
     def to_json(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ const Head = ({ found, whole, dag }) =>
       found.phase && h(Badge, { size: "lg", colorPalette: RESTS.includes(found.phase) ? "green" : "blue" }, phase(found.phase)),
       found.in_force?.paused && h(Badge, { size: "lg", colorPalette: "orange" }, "paused"),
       found.in_force?.held && h(Badge, { size: "lg", colorPalette: "orange" }, "on hold"),
-      found.strategy && h(Muted, null, found.strategy),
+      found.strategy && h(Muted, null, `strategy ${found.strategy}`),
     ),
     h(
       Text,
@@ -387,7 +387,7 @@ const Attempt = ({ one, now }) => {
     h(Table.Cell, null, one.task),
     h(Table.Cell, { whiteSpace: "nowrap" }, clock(began)),
     h(Table.Cell, { whiteSpace: "nowrap" }, began != null && end != null ? span(end - began) : "–"),
-    h(Table.Cell, null, costOf(one.cost)),
+    h(Table.Cell, { minW: one.cost && "220px" }, costOf(one.cost)),
     h(Table.Cell, null, h(Badge, { colorPalette: LIVES[one.life] ?? "gray" }, one.life)),
     h(Table.Cell, { minW: "200px" }, one.outcome && h(Badge, { colorPalette: ok ? "green" : "red" }, one.outcome), one.message && h(Muted, { display: "block", fontSize: "xs", overflowWrap: "anywhere" }, one.message)),
     h(

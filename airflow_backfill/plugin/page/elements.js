@@ -100,5 +100,6 @@ export const Facts = ({ facts }) =>
     ),
   );
 
+// The line is below the underscores of a name: a name is copied from here.
 export const Link = ({ to, children, ...rest }) =>
-  h(Text, { as: Router.Link, to, color: "fg.info", textDecoration: "underline", textUnderlineOffset: "2px", ...rest }, children);
+  h(Text, { as: Router.Link, to, color: "fg.info", textDecoration: "underline", textUnderlineOffset: "4px", overflowWrap: "anywhere", ...rest }, children);

@@ -126,10 +126,12 @@ class Application:
 
 def size(options: argparse.Namespace, spark: SparkSession | None = None) -> RoundSize:
     """The size of a round by the options, and by the cores of the cluster where they say nothing."""
-    from airflow_backfill.spark.session.settings import cluster_cores
+    cores = 1
+    if spark is not None:
+        from airflow_backfill.spark.session.settings import cluster_cores
 
-    given = (getattr(options, name, None) for name in ("round_bytes", "round_rows"))
-    return RoundSize.on(1 if spark is None else cluster_cores(spark), *given)
+        cores = cluster_cores(spark)
+    return RoundSize.on(cores, *(getattr(options, name, None) for name in ("round_bytes", "round_rows")))
 
 
 def _max_lag(options: argparse.Namespace) -> MaxLag:

@@ -6,6 +6,7 @@ not cover what Spark itself logs, nor a topic's table of dead letters, whose pur
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +17,12 @@ REDACT = "spark.table_backfill.redact"
 
 def redacts() -> bool:
     """Whether values of rows are hidden in this application."""
-    # Imported here: an entry point's --help needs no Spark.
-    from pyspark import SparkContext
+    # Never imported for this question: tests of DAGs run where PySpark is not, or only its client.
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if context is None or context._active_spark_context is None:
+        return False
     from pyspark.sql import SparkSession
 
-    if SparkContext._active_spark_context is None:
-        return False
     session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     return shows_no_values({REDACT: session.conf.get(REDACT, "false") or "false"})
 
