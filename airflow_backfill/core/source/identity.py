@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_backfill.core.errors import (
-    HistoryLost,
-    SourceReplaced,
-)
+from airflow_backfill.core.errors import HistoryLost, SourceReplaced, SourceUnavailable
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.values.commit import CommitId
@@ -50,6 +47,18 @@ def check_history(plan: Plan, view: Ahead, applied: int, stands: Iterable[Commit
     for commit in stands:
         if commit.version > view.head or view.commit(commit.version) not in (None, commit):
             raise _restored(plan, commit, view)
+
+
+def check_read(read: CommitId | None, wanted: CommitId | None) -> None:
+    """Raise SourceUnavailable, after which an attempt looks at the source again, if the commit that was ``read`` is not
+    the one on which the round was decided: once the planned history is back, nobody would notice rows of another one.
+    """
+    if read is not None and wanted is not None and read.version == wanted.version and read != wanted:
+        raise SourceUnavailable(
+            f"epoch {read.version} of the source is another commit than when the round began: the source was restored "
+            "to an earlier state, for example from a backup",
+            epoch=read.version,
+        )
 
 
 def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from airflow_backfill.core.errors import NotAppendOnly, SourceUnavailable
+from airflow_backfill.core.errors import NotAppendOnly
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.source.identity import check_read
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Effect, VerifyTarget, Work
 from airflow_backfill.core.state.state import BuildState
@@ -180,17 +181,10 @@ class TableRounds(strategy.Rounds):
         return SplitEpochs(self.spark, changes_beside(self.target, self.plan.build), self.plan.fingerprint)
 
     def _changes(self, epochs: EpochRange, record: Record, *, feed: bool = True) -> Changes:
-        """The changes of these epochs. SourceUnavailable, so that the attempt looks at the source again, if their last
-        commit is not that of the ``record``: once the planned history is back, nobody would notice rows of another one.
-        """
+        """The changes of these epochs. SourceUnavailable if they are not of the source that the ``record`` names."""
         columns = self.transform.source_schema.fieldNames()
         changes = self.source.changes(epochs, columns, self.plan.spec.key, feed=feed)
-        if record.source is not None and changes.last not in (None, record.source):
-            raise SourceUnavailable(
-                f"epoch {epochs.last} of the source is another commit than when the round began: the source was "
-                "restored to an earlier state, for example from a backup",
-                epoch=epochs.last,
-            )
+        check_read(changes.last, record.source)
         return changes
 
     def _added(self, epochs: EpochRange, record: Record) -> DataFrame:
