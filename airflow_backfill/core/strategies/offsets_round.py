@@ -111,8 +111,7 @@ class _Round:
         self.expiry: dict[int, Expiry] = {}
         self.newest = _readable(observed.source, self.since)
         """As of this epoch the landing table replaces deleted records of Kafka, even if the round stops earlier."""
-        self._mine = mine
-        self._alone = state.plan.spec.source is None
+        self._mine, self._alone = mine, state.plan.spec.source is None
         self._asked = asked_alone if self._alone else asked
 
     def look(self) -> Asks[None]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.errors import HistoryLost, SourceUnavailable
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.ledger.actions import Malformed, decode, is_vector, lines, mapping
 from airflow_backfill.ledger.commit_file import Digest
@@ -90,7 +90,8 @@ def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[Epo
 def action_lines(
     spark: SparkSession, table: str, epochs: EpochRange, wanted: Mapping[str, Collection[FileAction]]
 ) -> dict[str, dict[FileAction, str]]:
-    """The log lines of the ``wanted`` actions, by kind, without statistics.
+    """The log lines of the ``wanted`` actions, by kind, without statistics. If the commits have others now,
+    SourceUnavailable: the attempt looks at the source again.
 
     Reads the commits again: only few lines are needed, and keeping all of them would take as much memory as the
     commits.
@@ -104,6 +105,12 @@ def action_lines(
                     file = _file(mapping(action)) if kind in wanted else None
                     if file is not None and file in wanted[kind]:
                         found[kind][file] = json.dumps(action)
+    if any(file not in found[kind] for kind, files in wanted.items() for file in files):
+        raise SourceUnavailable(
+            f"the commits of epochs {epochs.start} to {epochs.last} of the source name other files than a moment ago: "
+            "another table was put in its place, for example from a backup",
+            epoch=epochs.last,
+        )
     return found
 
 
