@@ -73,6 +73,8 @@ class AirflowProcess:
             "CORE__LOAD_EXAMPLES": False,
             "CORE__EXECUTOR": "LocalExecutor",
             "CORE__PARALLELISM": 3,
+            "CORE__DAGBAG_IMPORT_TIMEOUT": PATIENCE_SECONDS,  # on a busy machine tasks fail before they begin
+            "WORKERS__EXECUTION_API_TIMEOUT": PATIENCE_SECONDS,
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
             "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
             "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": self.home / "passwords.json",

@@ -78,7 +78,7 @@ export const Commands = ({ found, where, again, row }) => {
       failed.length > 0 &&
         h(
           Button,
-          { size: "sm", colorPalette: "blue", disabled: busy != null, loading: busy === "clear", onClick: () => asked("clear", () => clear(failed)) },
+          { size: "sm", colorPalette: "blue", disabled: busy != null, loading: busy === "clear", onClick: () => asked("clear", () => clear(failed)), ...WRAPS },
           `Clear ${namesOf(failed)}`,
         ),
       shown.map((one) =>
@@ -107,6 +107,9 @@ export const Commands = ({ found, where, again, row }) => {
 // Tasks to clear although none has failed: one has died, or a recovery or repair is done and no task runs.
 const MENDS = ["recover", "repair"];
 const unfinished = ({ health, attempts, to_clear: tasks }) => (health?.condition === "stuck" || MENDS.includes(attempts?.at(-1)?.task) ? (tasks ?? []) : []);
+
+// A button that names tasks, whose names may be longer than a phone is wide.
+const WRAPS = { maxW: "100%", h: "auto", minH: "9", py: 1, whiteSpace: "normal", overflowWrap: "anywhere" };
 
 const NO_STEERING = "This needs Spark: add a DAG like dags/steer.py, or ask for permission to trigger it.";
 
