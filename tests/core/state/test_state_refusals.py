@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
-from airflow_backfill.core.errors import BackfillError, Discontinuous, NotAllowedNow, PositionRegressed, RecordInvalid
+from airflow_backfill.core.errors import (
+    BackfillError,
+    Discontinuous,
+    NotAllowedNow,
+    PositionRegressed,
+    RecordInvalid,
+    TargetDiverged,
+)
 from airflow_backfill.core.model.record import Layout
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch, Position
@@ -68,7 +75,7 @@ def test_totals_continue_the_last_layouts() -> None:
 
 def test_a_record_has_not_seen_the_future() -> None:
     assert SEALED.newest is not None
-    refused(SEALED, 0, Event.MARK, RecordInvalid, prev=SEALED.newest.version + 1)
+    refused(SEALED, 0, Event.MARK, TargetDiverged, prev=SEALED.newest.version + 1)
 
 
 @pytest.mark.parametrize("event", [Event.MARK, Event.SEAL, Event.CANCEL])

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import RepairGoal
+from airflow_backfill.core.attempts.attempt import run
+from airflow_backfill.core.attempts.goals import RepairGoal, UpstreamGoal
 from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger import enclosures
-from tests.spark.build import Build
+from airflow_backfill.spark.run.interpreter import Shell
+from tests.spark.build import Build, about_to
 from tests.spark.history import Source, clean_up_log
 from tests.spark.kept import Kept
 
@@ -174,3 +180,30 @@ def test_a_target_without_a_difference_is_repaired_by_an_empty_commit(build: Bui
     build.run(RepairGoal())
     build.assert_equal_at(epoch)
     assert build.verify().certificate is not None
+
+
+@pytest.mark.soak
+def test_an_older_copy_of_the_target_is_put_in_its_place_in_the_middle_of_a_round(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    """The round lands on the older copy. No later one goes on from it: the epochs in between are missing there."""
+    build = Build(source, tmp_path / "target")
+    build.hand_off()
+    backup = shutil.copytree(build.target, tmp_path / "backup")
+    source.append(5000, 5010)
+    build.upstream()
+    source.append(6000, 6010)
+    shell, goal = Shell(spark, build.target), UpstreamGoal(build.size, upto=source.head)
+    attempt = run(goal, build.attempt())
+    effect: Any = about_to(attempt, shell, lambda write: isinstance(write.work, fx.ApplyEpochs))
+    shutil.rmtree(build.target)
+    shutil.copytree(backup, build.target)
+    answer = shell.answer(effect)
+    with pytest.raises(TargetDiverged, match="somebody put an older copy"):
+        while True:
+            answer = shell.answer(attempt.send(answer))
+    with pytest.raises(TargetDiverged, match="somebody put an older copy") as raised:
+        build.upstream()
+    build.led_back(raised.value)
+    build.upstream()
+    build.assert_equal_at(source.head)
