@@ -209,7 +209,7 @@ class Measures:
             "start": lambda: [starting(self.rounds)],
             "airflow": lambda: through_airflow(self.tables.folder, self.rounds),
             "java": lambda: with_java_options(self.spark, self.tables, self.rounds),
-            "rehearsal": lambda: rehearsed(self.tables.folder, 1.0, ORDERS_KEY, ALL_ORDERS),
+            "rehearsal": lambda: rehearsed(self.tables.folder, 1.0, ORDERS_KEY, ALL_ORDERS, self.rounds),
         }
 
     def large_snapshot(self) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -36,16 +38,29 @@ of the epochs, and the others are the log.
 """
 
 
-def rehearsed(folder: Path, scale: float, key: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Each workload in a session of its own, as a plan and its build are."""
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds that a phase of a build takes."""
+
+    phase: str
+    predicted: float
+    took: float
+
+
+def rehearsed(folder: Path, scale: float, key: Sequence[str], columns: Sequence[str], rounds: int) -> list[str]:
+    """The medians of ``rounds`` builds of each workload, each in a session of its own, as a plan and its build are."""
     found = []
     for title in WORKLOADS:
-        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-            found += alone.submit(_in_a_session, folder, title, scale, key, columns).result()
+        runs = []
+        for _ in range(rounds):
+            with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+                runs.append(alone.submit(_in_a_session, folder, title, scale, key, columns).result())
+            print(f"  {title}: {runs[-1]}", flush=True)
+        found += [_row(title, phase) for phase in zip(*runs, strict=True)]
     return [*HEAD, *found]
 
 
-def _in_a_session(folder: Path, title: str, scale: float, key: Sequence[str], columns: Sequence[str]) -> list[str]:
+def _in_a_session(folder: Path, title: str, scale: float, key: Sequence[str], columns: Sequence[str]) -> list[Times]:
     make, epoch = WORKLOADS[title]
     spark = session()
     tables = Tables(spark, folder)
@@ -63,7 +78,7 @@ def _measured(
     epoch: int,
     key: Sequence[str],
     columns: Sequence[str],
-) -> list[str]:
+) -> list[Times]:
     target = tables.fresh(f"rehearsed-{title.replace(' ', '-')}")
     with hidden_after(spark, source, epoch):
         report, speeds = _predicted(spark, source, target, key, columns)
@@ -76,7 +91,7 @@ def _measured(
     applying = speeds.log_seconds(len(pending), pending.rows, replay.touched_bytes(0, len(pending)))
     copying = report["rehearsal"]["snapshot_seconds"] - speeds.start_seconds
     applied = _timed(lambda: c.consume(spark, target))
-    return [_row(f"snapshot, {title}", copying, copied), _row(f"log, {title}", applying, applied)]
+    return [Times("snapshot", copying, copied), Times("log", applying, applied)]
 
 
 def _predicted(
@@ -96,8 +111,14 @@ def _predicted(
     return report, speeds
 
 
-def _row(title: str, predicted: float, took: float) -> str:
-    return f"| {title} | {predicted:.1f} | {took:.1f} | {took / predicted - 1:+.0%} | {GOAL} |"
+def _row(title: str, runs: Sequence[Times]) -> str:
+    predicted, took = ([getattr(run, name) for run in runs] for name in ("predicted", "took"))
+    error = median(run.took / run.predicted for run in runs) - 1
+    return f"| {runs[0].phase}, {title} | {_told(predicted)} | {_told(took)} | {error:+.0%} | {GOAL} |"
+
+
+def _told(seconds: Sequence[float]) -> str:
+    return f"{median(seconds):.1f} ({', '.join(f'{one:.1f}' for one in seconds)})"
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -255,7 +255,7 @@ class SpecChanged(BackfillError):
 
 
 class TargetDiverged(BackfillError):
-    """Another writer changed the target's rows, or restored, replaced or cloned the table."""
+    """Another writer changed the target's rows, or restored, replaced, cloned or put back the table."""
 
     code = "TARGET_DIVERGED"
 

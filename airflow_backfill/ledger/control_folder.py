@@ -1,11 +1,11 @@
 """The folder beside a target: attempts and their outcomes, commands, copies of plans, digests of the
 source, parts of proofs, large records.
 
-If the folder is lost, the target's rows stay correct. The plan and the records are also in the target's log; only if a
-lost record was too large for a commit, the build has to be recovered. Numbers continue above the highest one in the
-log. The memory of a keyed topic's build is only here: if it is lost, the build stops (``MEMORY_LOST``) before it writes
-another row. The folder is beside the target, not in it, so that a refused plan leaves no trace in the target and VACUUM
-never deletes it.
+If the folder is lost, the target's rows stay correct. The records are also in the target's log, and so is the plan, as
+long as the log keeps it; only if a lost record was too large for a commit, the build has to be recovered. Numbers
+continue above the highest one in the log. The memory of a keyed topic's build is only here: if it is lost, the build
+stops (``MEMORY_LOST``) before it writes another row. The folder is beside the target, not in it, so that a refused plan
+leaves no trace in the target and VACUUM never deletes it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +24,7 @@ from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.delta_log import READERS
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
 from airflow_backfill.ledger.journal import Journal
 from airflow_backfill.ledger.location import Location
@@ -228,8 +230,11 @@ class ControlFolder:
         return found
 
     def store_plan(self, plan: Plan) -> None:
-        """Store a copy of the plan, so that readers do not have to search the log for it."""
-        self._store.create(_plan_name(plan.build), plan.encode().encode())
+        """Store a copy of the plan, unless it is there: the log forgets the plan after a while."""
+        with suppress(RecordInvalid):
+            if self.plan(plan.build) is not None:
+                return
+        self._store.put(_plan_name(plan.build), plan.encode().encode())
 
     def plan(self, build: str) -> Plan | None:
         """The copy of a build's plan; None if there is none."""
@@ -274,9 +279,15 @@ class ControlFolder:
 
     def digests(self, build: str) -> Iterator[Any]:
         """What was stored of the pieces of a build's source: ``piece`` and ``digest``. Damaged files are left out."""
-        for name in self._store.list(_digests_of(build)):
-            with suppress(RecordInvalid):
-                yield self._document(f"{_digests_of(build)}/{name}")
+        folder = _digests_of(build)
+        with ThreadPoolExecutor(READERS, "digests") as pool:
+            found = pool.map(lambda name: self._digest(f"{folder}/{name}"), self._store.list(folder))
+            yield from (digest for digest in found if digest is not None)
+
+    def _digest(self, name: str) -> Any:
+        with suppress(RecordInvalid):
+            return self._document(name)
+        return None
 
     @property
     def dropping(self) -> bool:

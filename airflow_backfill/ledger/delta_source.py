@@ -34,11 +34,12 @@ class DeltaSourceLog:
         self._log = log
 
     def admit(self, spec: BackfillSpec) -> Admitted:
-        epoch = self._log.head()
+        # One look: a second one might see a newer version, with another schema.
+        newest = self._log.newest()
+        epoch, metadata = newest.version, newest.metadata
         # A checksum would be enough to know the table, but a damaged commit must fail now.
-        newest = self._log.read(epoch)
-        protocol, metadata = self._log.protocol_and_metadata()
-        check_readable(protocol, f"the source {spec.table}")
+        digest = self._log.read(epoch).digest
+        check_readable(newest.protocol, f"the source {spec.table}")
         if not lets_keys_be_missing(spec.strategy) and not has_feed(metadata):
             raise FeedOff(
                 f"the source has no change data feed, which the build needs for updates and deletes; switch it on: "
@@ -46,7 +47,7 @@ class DeltaSourceLog:
                 source=spec.source,
                 version=epoch,
             )
-        return Admitted(epoch, metadata, newest.digest)
+        return Admitted(epoch, metadata, digest)
 
     def recent(self, upto: int, count: int) -> Sequence[Epoch]:
         versions = range(max(0, upto - count + 1), upto + 1)

@@ -36,6 +36,15 @@ _SAID = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<\n]*)")
 """What a service says of a refusal."""
 _CONFLICT_SECONDS = (0.1, 0.2, 0.4, 0.8)
 """Waits before a creation is repeated that has met another request for the same object."""
+RETRIES = {
+    "max_retries": 100,
+    "retry_timeout": timedelta(seconds=20),
+    "backoff": {"base": 4, "max_backoff": timedelta(seconds=5)},
+}
+"""A request is repeated for 20 seconds, about ten times: one that fails costs a task one of its tries."""
+_RANGE = "range"
+"""In what obstore says of an object, if it is about the range that was asked for."""
+_NO_BUCKET = "NoSuchBucket"
 CLOCK_WRONG = "the service refuses requests of this machine, because its clock is wrong; set the clock"
 _CLIENT_OPTIONS = frozenset(
     {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only"}
@@ -125,11 +134,12 @@ class ObjectStore:
         with self._trouble(name), self._there(name):
             try:
                 return bytes(self._obstore.get_range(self._bucket, path, start=0, end=limit))
-            except self._errors.BaseError:
-                REQUESTS.count()
-                with suppress(self._errors.BaseError):  # which says less
-                    if not self._obstore.head(self._bucket, path)["size"]:
-                        return b""  # an empty object has no range
+            except self._errors.BaseError as error:
+                if _RANGE in str(error).lower():  # an empty object has none
+                    REQUESTS.count()
+                    with suppress(self._errors.BaseError):  # which says less
+                        if not self._obstore.head(self._bucket, path)["size"]:
+                            return b""
                 raise
 
     def chunks(self, name: str) -> Iterator[bytes]:
@@ -198,7 +208,9 @@ class ObjectStore:
     def _there(self, name: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if _NO_BUCKET in str(error):
+                raise
             raise NotFound(self.url, name) from None
 
     @contextmanager
@@ -246,7 +258,7 @@ def _client(
         config=given,
         client_options={**({"allow_http": "true"} if plain else {}), **of_client} or None,
         credential_provider=provider,
-        retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+        retry_config=RETRIES,
     )
 
 

@@ -163,6 +163,10 @@ class ApplicationOperator(TellsLineage):
     def proceed(self, context: Context, *, ran: bool = False) -> Any:
         """Do the remaining work. ``ran``: an application of this task has just succeeded."""
 
+    def reached(self) -> bool:
+        """Whether what this task runs for is committed: then it is no failure of this task if its application dies."""
+        return False
+
     def execute(self, context: Context) -> Any:
         with decided(context):
             return self.proceed(context)
@@ -224,8 +228,8 @@ class ApplicationOperator(TellsLineage):
         launched = self._launched = self._operator(context, me)
         return self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
 
-    def _link(self, context: Context, me: Attempt) -> None:
-        """Show the link to Spark's UI as soon as the application has announced its address."""
+    def meanwhile(self, context: Context, me: Attempt) -> None:
+        """Show what there is to show while the application works: the link to Spark's UI, once that has an address."""
         if not self.spark_ui:
             announced = self.ledger.control(self.target).announced(me) or {}
             self.spark_ui = announced.get("ui") or ""
@@ -238,7 +242,7 @@ class ApplicationOperator(TellsLineage):
         """
         trouble, before = None, REQUESTS.made
         try:
-            with self._reporter(context, lambda: self._link(context, me), (me, self._document(context))):
+            with self._reporter(context, lambda: self.meanwhile(context, me), (me, self._document(context))):
                 run()
         except TaskDeferred as deferred:
             context["task_state_store"].set(RESUME, deferred.method_name, retention=NEVER_EXPIRE)
@@ -256,6 +260,9 @@ class ApplicationOperator(TellsLineage):
         if outcome is None:
             if self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended):
                 self._store_failure(me, trouble)
+                if self.reached():
+                    self.log.warning("it had reached the goal of this task; the next one goes on: %s", _said(trouble))
+                    return {}
             if isinstance(trouble, BackfillError):
                 raise trouble
             raise _failure(_said(trouble), me) from trouble
@@ -351,17 +358,26 @@ class ApplicationOperator(TellsLineage):
         }
 
 
+_KILLED = ("-9.", "137.")
+"""The statuses of spark-submit, and of a Python that it ran, after SIGKILL."""
+
+
 def _failure(said: str, me: Attempt) -> ApplicationFailed:
     return ApplicationFailed(f"the application ended without an outcome: {said}; see its log", attempt=me.name)
 
 
 def _said(trouble: Exception | None) -> str:
-    """The end of the launcher's error, without the command line, which may contain a secret."""
+    """The first line of the launcher's error, without the command line, which may contain a secret; and the end of what
+    follows, which is of the application's log.
+    """
     if trouble is None:
         return "no error was reported"
-    said = str(trouble)
-    _, cut, status = said.partition(" Error code is: ")
-    return f"exit status {status}"[-2000:] if cut else said[-2000:]
+    first, _, more = str(trouble).partition("\n")
+    _, cut, status = first.rpartition(" Error code is: ")
+    if cut:
+        killed = status.startswith(_KILLED)
+        first = f"exit status {status}" + (" It was killed, as by the kernel if memory runs out." if killed else "")
+    return "\n".join(filter(None, (first[-2000:], more[-2000:])))
 
 
 def attempt_in(stored: JsonValue) -> Attempt | None:

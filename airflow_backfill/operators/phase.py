@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.attempts.goals import Goal
-from airflow_backfill.core.errors import Cancelled
+from airflow_backfill.core.errors import BackfillError, Cancelled
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.core.values.phase import Phase
@@ -57,6 +58,11 @@ class PhaseOperator(ApplicationOperator):
             self.run_application(context)
             state = self.committed()
         return self.concluded(context, state)
+
+    def reached(self) -> bool:
+        with suppress(BackfillError):
+            return self.task().done(self.committed())
+        return False
 
     def concluded(self, context: Context, state: BuildState) -> dict[str, Any]:
         """Called when the goal is committed, by this try or an earlier one. Returns the result."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
 from airflow_backfill.core.attempts.settle_plan import check_same
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, TargetExists
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, SpecChanged, TargetExists
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import described
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target, check_whole
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ON_EXISTING = ("resume", "fail", "restart")
+SUCCEEDED = "succeeded"
+"""The key in ``task_state_store`` of the attempt with which the task succeeded."""
 REPORT = "report"
 """The key in ``task_state_store`` of the plan's report."""
 OF_SPEC = (
@@ -101,6 +107,8 @@ class PlanOperator(ApplicationOperator):
         self.round_bytes = round_bytes
         self.round_rows = round_rows
         self.on_existing = on_existing
+        self._told: Any = None
+        self._before: str | None = None
 
     @property
     def spec(self) -> BackfillSpec:
@@ -109,32 +117,59 @@ class PlanOperator(ApplicationOperator):
         return BackfillSpec.parse({name: value for name, value in options.items() if value is not None})
 
     def proceed(self, context: Context, *, ran: bool = False) -> dict[str, Any]:
+        found = self._planned(context, ran=ran)
+        if (me := self.last(context)) is not None:
+            context["task_state_store"].set(SUCCEEDED, me.name, retention=NEVER_EXPIRE)
+        return found
+
+    def _planned(self, context: Context, *, ran: bool) -> dict[str, Any]:
         spec = self.spec
         round_options(self.round_bytes, self.round_rows)
         if self.on_existing not in ON_EXISTING:
             raise InvalidSpec(
                 f"on_existing: must be one of {', '.join(ON_EXISTING)} (got {self.on_existing!r})", field="on_existing"
             )
+        if ran:
+            return self.result(self.committed())  # and an error if it was dropped meanwhile
         existing = self._existing(spec)
-        if ran and existing is not None:
-            return self.result(existing)
         if existing is not None and self.on_existing == "fail" and not self._began(context):
             raise TargetExists(
                 f"on_existing: {spec.target} already has build {existing.plan.build}; use 'resume' to go on with it, "
                 "or 'restart' to drop it",
                 build=existing.plan.build,
             )
-        if existing is not None and self.on_existing != "restart":
+        if existing is not None and (self.on_existing != "restart" or self._left(context, existing, spec)):
             check_same(existing.plan.spec, spec)
             if not cancelled(existing, self.ledger.reader(self.target).commands(existing.plan.build)):
                 return self.result(existing)
         elif spec.source is not None:
             self.ledger.source_log(spec.source).admit(spec)
+        self._before = None if existing is None else existing.plan.build
         outcome = self.run_application(context)
-        for line in described(outcome["report"]):
-            self.log.info(line)
-        show(context, REPORT, outcome["report"])
+        if outcome:
+            self._tell(context, outcome["report"])
         return self.result(self.committed())
+
+    def meanwhile(self, context: Context, me: Attempt) -> None:
+        """Tell the report once the plan is committed, too: the application of a small build goes on for a while."""
+        super().meanwhile(context, me)
+        if self._told is None and self.reached():
+            build = self.ledger.reader(self.target).told().plan.build
+            report = self.ledger.control(self.target).report(build)
+            if report is not None:
+                self._tell(context, report)
+
+    def reached(self) -> bool:
+        with suppress(BackfillError):
+            return self.ledger.reader(self.target).told().plan.build != self._before
+        return False
+
+    def _tell(self, context: Context, report: dict[str, Any]) -> None:
+        if report != self._told:
+            self._told = report
+            for line in described(report):
+                self.log.info(line)
+            show(context, REPORT, report)
 
     def arguments(self) -> list[str]:
         spec, rounds = encode(self.spec.to_json()), round_options(self.round_bytes, self.round_rows)
@@ -162,6 +197,18 @@ class PlanOperator(ApplicationOperator):
         me = self.last(context)
         outcome = None if me is None else self.ledger.control(self.target).outcome(me)
         return me is not None and (outcome is None or outcome["code"] != TargetExists.code)
+
+    def _left(self, context: Context, existing: BuildState, spec: BackfillSpec) -> bool:
+        """Whether the build is of a try of this task instance that did not succeed, as its worker was lost: it may have
+        been handed over since, and is not dropped by a retry.
+        """
+        me, newest = self.last(context), existing.newest
+        if me is None or newest is None or newest.record.attempt != me.name:
+            return False
+        with suppress(SpecChanged):
+            check_same(existing.plan.spec, spec)
+            return bool(context["task_state_store"].get(SUCCEEDED) != me.name)
+        return False
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:
         control = self.ledger.control(spec.target)

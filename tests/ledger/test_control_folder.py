@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.control_folder import SUFFIX, ControlFolder, location_beside
+from airflow_backfill.ledger.local_store import LocalStore
 from tests.core.model_target import Model
 from tests.ledger.processes import let_go, started
 
@@ -170,6 +172,24 @@ def test_what_is_no_command_is_refused_and_not_skipped(
     assert control.commands("b2") == []
 
 
+# --- digests ---
+
+
+def test_digests_are_read_side_by_side(target: str) -> None:
+    """A build of some weeks has thousands, and on an object store each takes a while."""
+
+    class Slow(LocalStore):
+        def read(self, name: str, limit: int) -> bytes:
+            both.wait()
+            return super().read(name, limit)
+
+    both = Barrier(2, timeout=30)
+    control = ControlFolder(Slow(location_beside(target)))
+    for number in range(4):
+        control.store_digest("b1", {"epoch": number}, [number, "0"])
+    assert sorted(found["piece"]["epoch"] for found in control.digests("b1")) == [0, 1, 2, 3]
+
+
 # --- plans ---
 
 
@@ -189,12 +209,14 @@ def test_the_first_copy_of_a_plan_stays(control: ControlFolder) -> None:
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "null", '{"airflow_backfill_plan":1}', '{"airflow_backfill_plan":2}']
 )
-def test_a_damaged_copy_of_a_plan_is_refused(content: str, target: str, control: ControlFolder) -> None:
+def test_a_damaged_copy_of_a_plan_is_refused_and_replaced(content: str, target: str, control: ControlFolder) -> None:
     plan = Model().draft()
     control.store_plan(plan)
     Path(target + SUFFIX, "plans", f"{plan.build}.json").write_text(content)
     with pytest.raises(RecordInvalid):
         control.plan(plan.build)
+    control.store_plan(plan)
+    assert control.plan(plan.build) == plan
 
 
 @pytest.mark.parametrize("build", ["../x", "a/../../x", "/x", ".hidden/x", "a\nb"])

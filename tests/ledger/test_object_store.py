@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import boto3
@@ -17,7 +18,7 @@ from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.ledger.store import Store
 from tests.ledger.contract import CHECKS
 from tests.ledger.moto_s3 import SECRET, moto_s3
-from tests.system.s3 import CONFLICT, DENIED, S3, Gate, Refusal, gate
+from tests.system.s3 import CONFLICT, DENIED, S3, SLOW_DOWN, Gate, Refusal, gate
 
 
 @pytest.fixture(scope="module")
@@ -178,13 +179,30 @@ def test_other_clouds_can_be_opened(url: str) -> None:
     assert open_store(url).url == url
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A request is repeated at once, and for a second at most."""
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=1)}
+    retries = {**object_store.RETRIES, "retry_timeout": timedelta(seconds=1), "backoff": backoff}
+    monkeypatch.setattr(object_store, "RETRIES", retries)
+    object_store._client.cache_clear()
+    yield
+    object_store._client.cache_clear()
+
+
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize(
     "change", [{"aws_endpoint": "http://127.0.0.1:1"}, {"bucket": "missing"}], ids=["no service", "no bucket"]
 )
 def test_trouble_is_coded_and_keeps_secrets(change: dict[str, Any], options: dict[str, str]) -> None:
     bucket = change.pop("bucket", "bucket")
     store = open_store(f"s3://{bucket}/t", options=options | change)
-    for call in (lambda: store.put("x", b"x"), lambda: store.list("f")):
+    for call in (
+        lambda: store.put("x", b"x"),
+        lambda: store.list("f"),
+        lambda: store.read("x", 1),
+        lambda: list(store.chunks("x")),
+    ):
         with pytest.raises(SourceUnavailable) as raised:
             call()
         assert raised.value.retry and "\n" not in str(raised.value)
@@ -208,6 +226,24 @@ def test_stores_of_a_bucket_share_a_client_unless_their_settings_differ(
 def test_an_empty_object_is_read_as_such(store: Store) -> None:
     store.put("empty", b"")
     assert store.read("empty", 10) == b"" and b"".join(store.chunks("empty")) == b""
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_service_that_is_too_busy_for_a_while_is_asked_again(far: Store, way: Gate) -> None:
+    """S3 refuses more than a few requests in a row while it makes room for a prefix."""
+    far.put("x", b"here")
+
+    def refuses(method: str, path: str) -> Refusal | None:
+        return SLOW_DOWN if way.asked.count((method, path)) <= 20 else None
+
+    way.refuses = refuses
+    way.asked.clear()
+    assert far.read("x", 10) == b"here" and far.list("") == ["x"] and far.create("y", b"")
+    way.busy = True
+    way.asked.clear()
+    with pytest.raises(SourceUnavailable, match=r"x: .*SlowDown: Please reduce"):
+        far.read("x", 10)
+    assert {method for method, _ in way.asked} == {"GET"}  # whether the object is empty is asked only if that matters
 
 
 def test_a_creation_that_meets_another_request_is_repeated(far: Store, way: Gate) -> None:
@@ -244,6 +280,7 @@ def test_what_the_service_says_is_told(far: Store, way: Gate) -> None:
         assert "secret" not in str(raised.value) and "\n" not in str(raised.value)
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_file_whose_end_is_missing_is_no_file(far: Store, way: Gate) -> None:
     far.put("x", bytes(100_000))
     file = far.open("x")

@@ -20,18 +20,20 @@ from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.process import TASK, lives
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.requests import REQUESTS
+from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.served import Served
 from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.spark.kafka.reader_options import connection
 from tests.airflow.runs import ROOT
+from tests.airflow.task import new_context
 from tests.airflow.without_spark import built
 from tests.loopback import answering
 
 # Writes its arguments down, and runs the application that needs no Spark.
 SCRIPT = f"""#!{sys.executable}
-import json, os, sys
+import json, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
@@ -46,10 +48,15 @@ if "--files" in sys.argv:
     Path(os.environ["SUBMITTED"]).with_name("brought").write_text(json.dumps(document))
 print("Submitted application application_1700000000000_0001", flush=True)
 if os.environ.get("DIES"):
-    sys.exit("java.lang.OutOfMemoryError: Java heap space")
+    print(*100 * ["row: canary " + 99 * "."], sep="\\n", file=sys.stderr)
+    print("java.lang.OutOfMemoryError: Java heap space", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL) if os.environ["DIES"] == "killed" else sys.exit(1)
 from airflow_backfill.testing.applications import main
 entry = next(n for n, word in enumerate(sys.argv) if word.endswith(".py"))
 outcome = main(Path(sys.argv[entry]).stem, sys.argv[entry + 1:])
+if os.environ.get("DIES_BEHIND"):
+    max(Path(sys.argv[sys.argv.index("--target") + 1] + ".backfill").rglob("*outcome*")).unlink()
+    os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(0 if outcome["code"] == "OK" else 1)
 """
 
@@ -235,16 +242,31 @@ def test_another_build_in_the_targets_place(context, source, target, submitted):
         SnapshotOperator(task_id="t", target=str(target), build="another").execute(context)
 
 
-def test_an_application_that_dies_is_tried_again(context, source, target, submitted, monkeypatch):
+@pytest.mark.parametrize(("dies", "status"), [("1", "exit status 1."), ("killed", "exit status -9. It was killed")])
+def test_an_application_that_dies_is_tried_again(context, source, target, submitted, monkeypatch, dies, status):
     built(source, target, "plan")
-    monkeypatch.setenv("DIES", "1")
+    monkeypatch.setenv("DIES", dies)
     with pytest.raises(AirflowException, match=r"(?s)APPLICATION_FAILED.*OutOfMemoryError") as raised:
         SnapshotOperator(task_id="t", target=str(target), conf={"account.key": "canary"}).execute(context)
     assert not isinstance(raised.value, AirflowFailException)
-    assert "canary" not in str(raised.value) + json.dumps(context["task_state_store"])
+    assert "account.key" not in str(raised.value) + json.dumps(context["task_state_store"])
     found = newest_of(target)
     assert (found.life, found.outcome, found.retry) == (Life.ENDED, "APPLICATION_FAILED", True)
-    assert "exit status 1" in found.message and "OutOfMemoryError" not in found.message
+    assert status in found.message and status in str(raised.value)
+    assert "OutOfMemoryError" not in found.message and "canary" not in found.message
+
+
+def test_one_that_dies_behind_the_goal_of_its_task_is_left_to_the_next_one(
+    context, source, target, submitted, monkeypatch
+):
+    """The application of a small build is killed in its proof: the plan has succeeded."""
+    monkeypatch.setenv("DIES_BEHIND", "1")
+    context["ti"].max_tries = 0
+    arguments = {"build_name": "orders", "source": str(source), "target": str(target), "key": ["id"]}
+    build = PlanOperator(task_id="t", **arguments).execute(context)["build"]
+    assert newest_of(target).outcome == "APPLICATION_FAILED"
+    assert SnapshotOperator(task_id="t", target=str(target)).execute(new_context())["build"] == build
+    assert newest_of(target).outcome == "APPLICATION_FAILED"
 
 
 def test_one_that_cannot_be_submitted_has_ended_too(context, source, target, submitted):

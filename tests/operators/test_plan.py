@@ -13,10 +13,11 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import write_deltalake
 
-from airflow_backfill.core.errors import TargetExists
+from airflow_backfill.core.errors import NotPlanned, TargetExists
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.operators.plan import PlanOperator
+from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.testing.launcher import run_here
 from tests.airflow.without_spark import built
 
@@ -158,6 +159,56 @@ def test_a_retry_goes_on_with_the_build_that_it_began(context, source, target, k
     assert plan(source, target, on_existing="fail").execute(context)["build"] == first["build"]
     with pytest.raises(AirflowFailException, match="SPEC_CHANGED"):
         plan(source, target, on_existing="fail", where="id > 7").execute(context)
+
+
+def test_a_build_that_was_dropped_meanwhile_is_not_planned_again(context, source, target):
+    built(source, target, "plan", "snapshot")
+    shutil.rmtree(target)
+    with pytest.raises(NotPlanned):
+        plan(source, target).proceed(context, ran=True)
+
+
+def snapshot_after(operator, target):
+    """The plan, whose application goes on with the snapshot."""
+    operator.then = [SnapshotOperator(task_id="snapshot", target=str(target), submit=run_here)]
+    return operator
+
+
+def test_a_retry_of_a_restart_goes_on_with_the_build_that_it_began(context, source, target):
+    """The worker was lost while the application went on, perhaps behind the hand-off. Cleared later, it restarts."""
+    old = built(source, target, "plan").plan.build
+    restart = snapshot_after(plan(source, target, submit=run_here, on_existing="restart"), target)
+    begun = restart.execute(context)["build"]
+    assert begun != old
+    del context["task_state_store"]["succeeded"]
+    assert plan(source, target, on_existing="restart").execute(context)["build"] == begun
+    with pytest.raises(AssertionError, match="Spark was started"):
+        plan(source, target, on_existing="restart").execute(context)
+
+
+def test_a_retry_of_a_restart_with_another_spec_restarts(context, source, target):
+    snapshot_after(plan(source, target, submit=run_here, on_existing="restart"), target).execute(context)
+    del context["task_state_store"]["succeeded"]
+    with pytest.raises(AssertionError, match="Spark was started"):
+        plan(source, target, on_existing="restart", where="id > 7").execute(context)
+
+
+def test_a_plan_is_told_of_while_its_application_goes_on(context, source, target, capsys):
+    """And that of the build that a restart drops is not."""
+    built(source, target, "plan")
+    operator, told = plan(source, target, on_existing="restart"), []
+
+    def launched(launch):
+        for work in (lambda: None, lambda: run_here(launch).execute(context)):
+            work()
+            operator.meanwhile(context, operator.last(context))
+            told.append("report" in context["task_state_store"])
+        return EmptyOperator(task_id="launched")
+
+    operator.submit = launched
+    operator.execute(context)
+    assert told == [False, True]
+    assert capsys.readouterr().out.count("source at epoch") == 1
 
 
 def test_a_task_whose_target_is_another_one_since_has_not_begun_the_build_there(context, source, target):

@@ -107,10 +107,14 @@ def _stop_of_metadata(
             f"({FEED} = true); then {ways_out(plan)}",
             epoch=version,
         )
+    undo = (
+        "undo that in the source (a type or a partitioning only by RESTORE TABLE "
+        f"delta.`{plan.spec.table}` TO VERSION AS OF {version - 1}, which also undoes what was written since)"
+    )
     if metadata.partition_columns != plan.source.partition_columns:
         return SchemaChanged(
             f"epoch {version} changes the partitioning from {list(plan.source.partition_columns)} to "
-            f"{list(metadata.partition_columns)}; {ways_out(plan)}",
+            f"{list(metadata.partition_columns)}; {ways_out(plan, correct=undo)}",
             epoch=version,
         )
 
@@ -125,7 +129,7 @@ def _stop_of_metadata(
     if error is None:
         return None
     if changed(allow_new=True) is not None:
-        return SchemaChanged(f"{error.message}; {ways_out(plan)}", **error.data)
+        return SchemaChanged(f"{error.message}; {ways_out(plan, correct=undo)}", **error.data)
     ignored = "(with new_columns='ignore' the next build goes on without such columns)"
     ways = ways_out(plan, version, same_rows=not commit.data_change)
     return SchemaChanged(f"{error.message}; {ways} {ignored}", **error.data)

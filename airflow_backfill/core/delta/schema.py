@@ -64,7 +64,9 @@ def difference(
         if name not in new:
             return f"drops or renames column {name!r}", {"column": name}
         if _in_files(new[name], mapped=in_files) != _in_files(shape, mapped=in_files):
-            was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in (shape, new[name]))
+            both = shape, new[name]
+            kinds = both if shape["type"] == new[name]["type"] else [kind["type"] for kind in both]
+            was, now = (json.dumps(kind, sort_keys=True)[:200] for kind in kinds)
             shapes = {"before": json.dumps(shape)[:500], "after": json.dumps(new[name])[:500]}
             return f"changes column {name!r} from {was} to {now}", {"column": name, **shapes}
     there = {_physical(shape) for shape in known.values()}

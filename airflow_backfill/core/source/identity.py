@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_backfill.core.errors import (
-    HistoryLost,
-    SourceReplaced,
-)
+from airflow_backfill.core.errors import HistoryLost, SourceReplaced, SourceUnavailable
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.values.commit import CommitId
@@ -52,6 +49,18 @@ def check_history(plan: Plan, view: Ahead, applied: int, stands: Iterable[Commit
             raise _restored(plan, commit, view)
 
 
+def check_read(read: CommitId | None, wanted: CommitId | None) -> None:
+    """Raise SourceUnavailable, after which an attempt looks at the source again, if the commit that was ``read`` is not
+    the one on which the round was decided: once the planned history is back, nobody would notice rows of another one.
+    """
+    if read is not None and wanted is not None and read.version == wanted.version and read != wanted:
+        raise SourceUnavailable(
+            f"epoch {read.version} of the source is another commit than when the round began: the source was restored "
+            "to an earlier state, for example from a backup",
+            epoch=read.version,
+        )
+
+
 def check_ahead(phase: Phase, view: Ahead, applied: int) -> None:
     """Raise the error of the first pending epoch that stops the build, if the build has to apply it."""
     stopping = view.stopping(applied) if phase in BUILDING else None
@@ -76,9 +85,12 @@ def _restored(plan: Plan, known: CommitId, view: Ahead) -> SourceReplaced:
     )
 
 
-def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -> str:
-    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction).
-    Without a key nothing can be repaired, so the epoch must have the ``same_rows`` as the one before.
+def ways_out(
+    plan: Plan, epoch: int | None = None, *, same_rows: bool = False, correct: str = "correct the source"
+) -> str:
+    """The ways out if the log does not lead from where the target stands to ``epoch`` (None: to a later correction, by
+    what ``correct`` says). Without a key nothing can be repaired, so the epoch must have the ``same_rows`` as the one
+    before.
     """
     restart = "plan the build again with on_existing='restart'"
     if not plan.splits.recoverable or (epoch is not None and epoch < plan.source.epoch):
@@ -87,7 +99,7 @@ def ways_out(plan: Plan, epoch: int | None = None, *, same_rows: bool = False) -
     recover = f"run 'table-backfill recover {plan.spec.target} --epoch {named} --why REASON'{of}, then"
     if plan.spec.key:
         return (
-            f"{restart}; or keep the target: {'correct the source, ' if epoch is None else ''}{recover} "
+            f"{restart}; or keep the target: {f'{correct}, ' if epoch is None else ''}{recover} "
             f"'table-backfill repair {plan.spec.target} --why REASON', then {CLEAR}"
         )
     if epoch is None or not same_rows:

@@ -22,7 +22,7 @@ from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import AtOffset
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import Key
-from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.commit import Commit, CommitId
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.epoch import EpochRange
@@ -234,6 +234,8 @@ class Landed:
     """By partition: the new rows, each offset counted once."""
     repeated: int = 0
     """Rows whose offset the landing table already had, or has twice."""
+    last: CommitId | None = field(default=None, compare=False)
+    """The commit of the last epoch, as it was read; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from airflow_backfill.core.model.record import Record, barrier_record, generatio
 from airflow_backfill.core.state.effect import Asks, ReadCommit, ReadHead, ReadPlan
 from airflow_backfill.core.state.replay import announce, apply, from_last
 from airflow_backfill.core.state.state import Barrier, BuildState
-from airflow_backfill.core.target_table.foreign_commits import check_commit, check_table
+from airflow_backfill.core.target_table.foreign_commits import check_commit, check_not_put_back, check_table
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Control
 from airflow_backfill.core.values.totals import Totals
@@ -89,8 +89,9 @@ def _loaded(
 
 
 def catch_up(state: BuildState) -> Asks[BuildState]:
-    """``state`` with all later commits. Raises TargetDiverged at the first foreign change."""
+    """``state`` with all later commits. Raises TargetDiverged at the first foreign change, or if commits are gone."""
     head = yield from ReadHead()
+    check_not_put_back(state.proven, head)
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
         record = barrier_record(commit, state.plan.build)

@@ -14,6 +14,7 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Layout, Record
 from airflow_backfill.core.splits.position import Position, applied_by, check_successor, later, together
 from airflow_backfill.core.state.state import Barrier, BuildState
+from airflow_backfill.core.target_table.foreign_commits import check_follows
 from airflow_backfill.core.values import phase as phases
 from airflow_backfill.core.values.phase import Event, Phase
 
@@ -26,6 +27,7 @@ def from_last(
     if not found:
         raise RecordInvalid("no barrier to resume from")
     newest = max(found, key=lambda b: b.version)
+    check_follows(plan, newest.version, newest.record.prev)
     state = BuildState(
         plan, newest.record.layout, barriers, newest, newest.record.base, proven, plan.splits.first(plan.source.epoch)
     )
@@ -130,8 +132,7 @@ def _check_lane(state: BuildState, barrier: Barrier) -> None:
             f"claiming the lane from generation {generation}",
             version=barrier.version,
         )
-    if not record.prev < barrier.version:
-        raise RecordInvalid(f"version {barrier.version} claims to follow version {record.prev}, which is not earlier")
+    check_follows(state.plan, barrier.version, record.prev)
 
 
 def _check_positions(state: BuildState, record: Record) -> None:

@@ -20,6 +20,7 @@ from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp
 from airflow_backfill.core.source.backlog import fitting
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.source.identity import check_read
 from airflow_backfill.core.source.view import SourceView
 from airflow_backfill.core.splits.partitions import AtOffset, Partitions, splits_of
 from airflow_backfill.core.state.effect import (
@@ -110,8 +111,7 @@ class _Round:
         self.expiry: dict[int, Expiry] = {}
         self.newest = _readable(observed.source, self.since)
         """As of this epoch the landing table replaces deleted records of Kafka, even if the round stops earlier."""
-        self._mine = mine
-        self._alone = state.plan.spec.source is None
+        self._mine, self._alone = mine, state.plan.spec.source is None
         self._asked = asked_alone if self._alone else asked
 
     def look(self) -> Asks[None]:
@@ -121,6 +121,7 @@ class _Round:
             self.topic = yield from _ask(self.state, unread)
         if any(epoch.rows for epoch in self.taken):
             self.sifted = yield from ReadLanded(self.epochs, self.known)
+            check_read(self.sifted.last, self.observed.source.commit(self.epochs.last))
         yield from self._look_for_expired({n: position.split for n, position in self.known.items()})
         if self._asks_ingested:
             self.ingested = yield from ReadIngested(self.stand)

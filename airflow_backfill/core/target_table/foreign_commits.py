@@ -25,6 +25,27 @@ def check_table(plan: Plan, commit: Commit, _: Record | None) -> None:
     _check(plan, commit, _replaced(plan, commit))
 
 
+def check_not_put_back(seen: int, head: int) -> None:
+    """Raise TargetDiverged if the log ends at ``head``, before a version that was ``seen``."""
+    if head < seen:
+        raise TargetDiverged(
+            f"the target's log ends at version {head}, but version {seen} was there: somebody put an older copy of the "
+            "target in its place; clear the task: the build goes on from there",
+            version=head,
+        )
+
+
+def check_follows(plan: Plan, version: int, prev: int) -> None:
+    """Raise TargetDiverged unless the version of a barrier is later than the ``prev`` that its writer had seen."""
+    if version <= prev:
+        raise TargetDiverged(
+            f"version {version} of the target follows version {prev}: while an attempt worked, somebody put an older "
+            "copy of the target in its place, and what was written in between is missing; "
+            f"{way_back(plan.spec.target, version - 1)}",
+            version=version,
+        )
+
+
 def check_unplanned(draft: Plan, commit: Commit) -> None:
     """Raise TargetDiverged if the commit changes rows or the table before the build has a plan."""
     why = _replaced(draft, commit) or _foreign(commit, None)

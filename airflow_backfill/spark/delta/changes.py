@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from airflow_backfill.core.delta.route import Footprint, Leg, Route, choose
+from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.epoch_files import EpochFiles, read_epochs
@@ -92,6 +93,7 @@ def read_legs(
         identity=lambda: fingerprint(
             [[(f.path, f.vector) for f in (*e.added, *e.removed, *e.changes)] for e in epochs]
         ),
+        last=CommitId(epochs[-1].epoch, epochs[-1].digest),
     )
 
 

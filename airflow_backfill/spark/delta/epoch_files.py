@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.errors import HistoryLost
+from airflow_backfill.core.errors import HistoryLost, SourceUnavailable
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.ledger.actions import Malformed, decode, is_vector, lines, mapping
+from airflow_backfill.ledger.commit_file import Digest
 from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
@@ -61,6 +62,8 @@ class EpochFiles:
     """The commit has a metaData action: schema, partitioning or properties may differ from here on."""
     upgrades: bool = False
     """The commit has a protocol action: files may have to be read in another way from here on."""
+    digest: str = ""
+    """Tells the commit from another one of this epoch."""
 
     @property
     def data_change(self) -> bool:
@@ -87,7 +90,8 @@ def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[Epo
 def action_lines(
     spark: SparkSession, table: str, epochs: EpochRange, wanted: Mapping[str, Collection[FileAction]]
 ) -> dict[str, dict[FileAction, str]]:
-    """The log lines of the ``wanted`` actions, by kind, without statistics.
+    """The log lines of the ``wanted`` actions, by kind, without statistics. If the commits have others now,
+    SourceUnavailable: the attempt looks at the source again.
 
     Reads the commits again: only few lines are needed, and keeping all of them would take as much memory as the
     commits.
@@ -101,6 +105,12 @@ def action_lines(
                     file = _file(mapping(action)) if kind in wanted else None
                     if file is not None and file in wanted[kind]:
                         found[kind][file] = json.dumps(action)
+    if any(file not in found[kind] for kind, files in wanted.items() for file in files):
+        raise SourceUnavailable(
+            f"the commits of epochs {epochs.start} to {epochs.last} of the source name other files than a moment ago: "
+            "another table was put in its place, for example from a backup",
+            epoch=epochs.last,
+        )
     return found
 
 
@@ -123,8 +133,8 @@ def _lost_if_unreadable(epoch: int) -> Iterator[None]:
 def _epoch_files(epoch: int, chunks: Iterable[bytes]) -> EpochFiles:
     files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
     empty, no_op, reshapes, upgrades = True, False, False, False
-    copied = None
-    for line in lines(chunks):
+    copied, digest = None, Digest()
+    for line in lines(digest.passing(chunks)):
         empty = False
         for kind, action in decode(line).items():
             if kind in files:
@@ -141,7 +151,7 @@ def _epoch_files(epoch: int, chunks: Iterable[bytes]) -> EpochFiles:
     if empty:
         raise Malformed("it is empty")
     added, removed, changes = (tuple(files[kind]) for kind in ("add", "remove", "cdc"))
-    return EpochFiles(epoch, added, removed, changes, no_op, copied, reshapes, upgrades)
+    return EpochFiles(epoch, added, removed, changes, no_op, copied, reshapes, upgrades, digest.text)
 
 
 def _file(action: dict[str, Any]) -> FileAction:

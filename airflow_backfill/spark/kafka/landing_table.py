@@ -31,7 +31,7 @@ from airflow_backfill.core.state.effect import Landed
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.source.changes import EPOCH
+from airflow_backfill.spark.source.changes import EPOCH, Changes
 from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.transform.transform import OWN
 
@@ -101,7 +101,8 @@ class LandingTable:
 
     def landed(self, epochs: EpochRange, known: Mapping[int, AtOffset]) -> Landed:
         """The answer to the effect ReadLanded. LandingInvalid if a row has no valid partition or offset."""
-        added = self._added(epochs)
+        changes = self._changes(epochs)
+        added = self._of_topic(changes.frame)
         stand = by_partition({n: position.epoch for n, position in known.items()}, epochs.start - 1)
         before = by_partition({n: p.split.landed for n, p in known.items() if p.split.landed is not None}, -1)
         later = added.where(F.col(EPOCH) > stand)
@@ -122,11 +123,11 @@ class LandingTable:
         repeated = sum(g["rows"] - g["fresh"] for g in groups)
         if repeated:
             self._check_repeated(judged.where(~fresh | (F.col("rows") > 1)), added, stand, epochs.start - 1)
-        return Landed(batches, repeated)
+        return Landed(batches, repeated, changes.last)
 
     def rows(self, epochs: EpochRange, offsets: Mapping[int, Offsets], *, repeats: bool) -> DataFrame:
         """The raw rows of these offsets that ``epochs`` added. With ``repeats``, repeated offsets are read once."""
-        rows = self._added(epochs).where(_inside(offsets))
+        rows = self._of_topic(self._changes(epochs).frame).where(_inside(offsets))
         return (rows.dropDuplicates(_PLACE) if repeats else rows).select(RAW.names)
 
     def kept(self, epoch: int, starts: Mapping[int, int], since: int | None) -> dict[int, Batch]:
@@ -210,8 +211,8 @@ class LandingTable:
                 offset=found[0]["offset"],
             )
 
-    def _added(self, epochs: EpochRange) -> DataFrame:
-        """The rows that these epochs added, with EPOCH. Their number is checked against the commits."""
+    def _changes(self, epochs: EpochRange) -> Changes:
+        """The rows that these epochs added. Their number is checked against the commits."""
         changes = self._source.changes(epochs, RAW.names, (), feed=False)
         if not changes.only_adds:
             raise NotAppendOnly(
@@ -220,10 +221,13 @@ class LandingTable:
                 epoch=epochs.start,
             )
         changes.prove(changes.counted())
-        return changes.frame.where(F.col("topic") == self.topic)
+        return changes
 
     def _at(self, epoch: int) -> DataFrame:
-        return self._source.at(epoch).where(F.col("topic") == self.topic)
+        return self._of_topic(self._source.at(epoch))
+
+    def _of_topic(self, rows: DataFrame) -> DataFrame:
+        return rows.where(F.col("topic") == self.topic)
 
     @property
     def _source(self) -> Source:

@@ -179,6 +179,8 @@ class Shell:
 
     def _plan_read(self, plan: Plan | None) -> Plan | None:
         if plan is not None:
+            if getattr(self, "plan", None) is not plan:
+                self.reader.control.store_plan(plan)
             self.plan = plan
             SessionSettings.from_json(plan.settings).set(self.spark)
             splits = plan.splits

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import ChangesIncomplete
+from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.transform.transform import quoted
 
@@ -46,6 +47,8 @@ class Changes:
     """About as many are read."""
     identity: Callable[[], str] = str
     """Identifies the files that are read: the same files give the same changes."""
+    last: CommitId | None = None
+    """The commit of the last epoch, as it was read; None if that is unknown."""
 
     def counted(self) -> dict[tuple[int, str], int]:
         """Number of rows by epoch and type. Reads the rows, but none of their other columns."""

@@ -65,7 +65,7 @@ class Rounds(TableRounds):
             apply.append(rows, self.target, txn, text)
             return
         behind = Behind(self._ranges.order, low if first < len(self._planned) else None)
-        self.apply_changes(work.changes, behind, rows, txn, text)
+        self.apply_changes(work.changes, record, behind, rows, txn, text)
 
     @property
     def _planned(self) -> KeyRanges:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from airflow_backfill.core.errors import NotAppendOnly
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.record import Record
+from airflow_backfill.core.source.identity import check_read
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Effect, VerifyTarget, Work
 from airflow_backfill.core.state.state import BuildState
@@ -26,6 +27,7 @@ from airflow_backfill.spark.digest.observed import ObservedRows
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.source.changes import Changes
 from airflow_backfill.spark.source.source import Source
 from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.target_table import apply
@@ -65,10 +67,10 @@ class TableRounds(strategy.Rounds):
             raise TypeError(f"no strategy of a table does {work}")
         piece = Piece(Line.EPOCHS, ((work.epochs.start, work.epochs.stop),), work.bucket, work.of)
         if self.plan.appends:
-            self.append(self._added(work.epochs), piece, txn, text)
+            self.append(self._added(work.epochs, record), piece, txn, text)
             return
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
-        self.apply_changes(work.epochs, buckets, None, txn, text, piece if self._adds_up else None)
+        self.apply_changes(work.epochs, record, buckets, None, txn, text, piece if self._adds_up else None)
         if work.bucket + 1 == work.of:
             self._split_epochs.clean()
 
@@ -85,6 +87,7 @@ class TableRounds(strategy.Rounds):
     def apply_changes(
         self,
         epochs: EpochRange,
+        record: Record,
         part: Part | None,
         more: DataFrame | None,
         txn: apply.Txn,
@@ -96,8 +99,8 @@ class TableRounds(strategy.Rounds):
 
         Raises DuplicateKey if a key then has several rows.
         """
-        spec, transform, repeated = self.plan.spec, self.transform, self._repeated_keys
-        changes = self.source.changes(epochs, transform.source_schema.fieldNames(), spec.key)
+        transform, repeated = self.transform, self._repeated_keys
+        changes = self._changes(epochs, record)
         for line in changes.how:
             log.info(line)
         with nullcontext() if changes.only_adds else rebuilding(self.spark, self.target):
@@ -177,10 +180,16 @@ class TableRounds(strategy.Rounds):
     def _split_epochs(self) -> SplitEpochs:
         return SplitEpochs(self.spark, changes_beside(self.target, self.plan.build), self.plan.fingerprint)
 
-    def _added(self, epochs: EpochRange) -> DataFrame:
+    def _changes(self, epochs: EpochRange, record: Record, *, feed: bool = True) -> Changes:
+        """The changes of these epochs. SourceUnavailable if they are not of the source that the ``record`` names."""
+        columns = self.transform.source_schema.fieldNames()
+        changes = self.source.changes(epochs, columns, self.plan.spec.key, feed=feed)
+        check_read(changes.last, record.source)
+        return changes
+
+    def _added(self, epochs: EpochRange, record: Record) -> DataFrame:
         """The rows that these epochs added. Keys are not checked, and equal rows are kept."""
-        spec, columns = self.plan.spec, self.transform.source_schema.fieldNames()
-        changes = self.source.changes(epochs, columns, spec.key, feed=False)
+        changes = self._changes(epochs, record, feed=False)
         if not changes.only_adds:
             raise NotAppendOnly(
                 f"epochs {epochs.start} to {epochs.last} change or delete rows, but this build can only append; give "

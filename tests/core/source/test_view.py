@@ -161,6 +161,14 @@ def test_an_error_of_a_changed_source_says_how_to_keep_the_target() -> None:
         assert error is not None and f"--epoch {epoch} --why" in error.message
 
 
+def test_an_error_of_a_change_that_no_alter_undoes_says_what_does() -> None:
+    wider = SCHEMA.replace('"long"', '"decimal(20,0)"')
+    for fields in ({"schema_json": wider}, {"partition_columns": ("id",)}):
+        error = stop(**fields)
+        assert error is not None and f"RESTORE TABLE delta.`{PLAN.spec.source}` TO VERSION AS OF 8" in error.message
+    assert """epoch 9 changes column 'id' from "long" to "decimal(20,0)";""" in str(stop(schema_json=wider))
+
+
 @pytest.mark.parametrize("configuration", [{}, {FEED: "false"}, {FEED: ""}])
 def test_a_feed_that_is_switched_off_stops(configuration: dict[str, str]) -> None:
     assert isinstance(stop(configuration=configuration), FeedOff)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from airflow_backfill.core.errors import (
     PartitionIncomplete,
     PartitionsGrew,
     SourceReplaced,
+    SourceUnavailable,
 )
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -22,6 +24,7 @@ from airflow_backfill.core.kafka.opening import Log, opened
 from airflow_backfill.core.kafka.sizing import FIRST_RECORDS
 from airflow_backfill.core.kafka.state import Backfilling, CatchingUp, Finished
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.source.backlog import Backlog
 from airflow_backfill.core.source.looks import NEVER
 from airflow_backfill.core.splits.partitions import AtOffset, splits_of
 from airflow_backfill.core.splits.position import later
@@ -30,6 +33,7 @@ from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.state.step import Move, Read, Wait
 from airflow_backfill.core.strategies.offsets_round import LATE, Poll
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.commit import CommitId
 from airflow_backfill.core.values.phase import Event, Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model.test_record import FULL
@@ -111,6 +115,15 @@ def test_what_landed_counts_for_a_rate_as_what_is_fetched_does() -> None:
     assert isinstance(move, Move) and (move.rows, move.bytes) == (12, 12)
     both, _ = turn(BuildState.planned(plan()), seen(3), sifted=fx.Landed({0: Batch(5, 7, 3)}))
     assert isinstance(both, Move) and both.rows >= 40 and both.bytes >= 10
+
+
+def test_rows_of_a_landing_table_that_is_there_for_a_moment_are_not_taken() -> None:
+    """Between two looks somebody puts a backup of it in its place, with fewer rows, and undoes that."""
+    (epoch,) = (looked := seen(3)).source.epochs
+    looked = replace(looked, source=replace(looked.source, epochs=Backlog([replace(epoch, digest="planned")])))
+    for digest, ends in (("planned", nullcontext()), ("other", pytest.raises(SourceUnavailable, match="backup"))):
+        with ends:
+            turn(BuildState.planned(plan()), looked, sifted=fx.Landed({}, last=CommitId(epoch.number, digest)))
 
 
 def test_while_it_is_held_back_only_what_landed_is_looked_at() -> None:

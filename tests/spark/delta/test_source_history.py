@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_backfill.core.attempts.goals import SnapshotGoal
+from airflow_backfill.core.attempts.attempt import run
+from airflow_backfill.core.attempts.goals import ConsumeLogGoal, SnapshotGoal
 from airflow_backfill.core.errors import HistoryLost, SourceReplaced
+from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.log_listing import commit_name
-from tests.spark.build import Build
+from airflow_backfill.spark.run.interpreter import Shell
+from tests.spark.build import NONE, PATIENCE, Build, about_to
 from tests.spark.history import Source
 
 pytestmark = pytest.mark.spark
@@ -79,6 +84,32 @@ def test_a_target_is_restored_to_before_the_backup_of_its_source(
     build.recover()
     build.upstream()
     build.assert_equal_at(source.head)
+
+
+def test_a_round_takes_no_rows_of_a_history_that_is_there_for_a_moment(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    """Between two looks at the source somebody puts a backup in its place, writes to it, and undoes that."""
+    build, shell = Build(source, tmp_path / "target"), Shell(spark, str(tmp_path / "target"))
+    build.read()
+    other = replace(source, path=str(shutil.copytree(source.path, tmp_path / "other")))
+    source.append(5000, 5010)
+    other.append(6000, 6010)
+    attempt = run(ConsumeLogGoal(build.size, NONE, PATIENCE), build.attempt())
+    effect: Any = about_to(attempt, shell, lambda write: isinstance(write.work, fx.ApplyEpochs))
+    exchange(source, other)
+    answer = shell.answer(effect)
+    exchange(source, other)
+    with suppress(StopIteration):
+        while True:
+            answer = shell.answer(attempt.send(answer))
+    build.assert_equal_at(source.head)
+
+
+def exchange(one: Source, other: Source) -> None:
+    away = f"{one.path} for a moment"
+    for before, after in ((one.path, away), (other.path, one.path), (away, other.path)):
+        Path(before).rename(after)
 
 
 def test_a_source_that_is_dropped_and_made_again_is_named_on_a_retry_of_the_snapshot(

@@ -47,7 +47,10 @@ def test_a_table_is_built_while_it_changes_and_followed_afterwards(source: Sourc
     pinned = planned.plan.source.epoch
     assert not build.report["rehearsal"]["measured"], "it takes seconds only"
     change(source)
+    copy = Path(f"{build.target}.backfill", "plans", f"{planned.plan.build}.json")
+    copy.unlink()
     state = build.snapshot()
+    assert copy.exists(), "after a month the log does not have the plan any more"
     assert state.sealed and len([r for r in build.records() if r.event is Event.FILES]) > 1
     build.assert_equal_at(pinned)
 
