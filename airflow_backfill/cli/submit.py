@@ -110,7 +110,8 @@ def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]
             command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, errors="replace"
         )
     except (OSError, ValueError) as error:
-        raise invalid("--spark-submit", options.spark_submit, f"cannot be started: {error}; correct the path") from None
+        why = f"cannot be started: {error}; correct the path, or install Spark: pip install 'airflow-backfill[spark]'"
+        raise invalid("--spark-submit", options.spark_submit, why) from None
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:

@@ -84,7 +84,7 @@ class QueryRefused(BackfillError):
 
 
 class SparkIncomplete(BackfillError):
-    """Spark lacks a class (usually a jar) or the file system of a location's scheme. Names it."""
+    """Spark lacks a class (usually a jar) or the file system of a location's scheme, or is not installed. Names it."""
 
     code = "SPARK_INCOMPLETE"
 

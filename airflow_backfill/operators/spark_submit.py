@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import InvalidSpec, KafkaOption
+from airflow_backfill.core.errors import InvalidSpec, KafkaOption, SparkIncomplete
 from airflow_backfill.core.kafka.connection import FILE, VARIABLE
 from airflow_backfill.hooks.connection import connection
 from airflow_backfill.hooks.kafka import file_with, inherited
@@ -142,9 +142,17 @@ class SparkSubmit(SparkSubmitOperator):
             self.conf = conf_with_jars(self, arguments.get("spark_binary"), kafka=VARIABLE in launch.environment)
 
     def execute(self, context: Context) -> None:
-        """Submit the application and wait for its end."""
+        """Submit the application and wait for its end. SparkIncomplete if this machine has no spark-submit."""
         with with_secrets(self, self.environment):
-            super().execute(context)
+            try:
+                super().execute(context)
+            except FileNotFoundError as error:
+                if error.filename != self._get_hook()._connection["spark_binary"]:
+                    raise
+                raise SparkIncomplete(
+                    f"{error.filename} is not on the PATH of this worker; install Spark there, for example with "
+                    "pip install 'airflow-backfill[spark]'"
+                ) from None
 
     def execute_resumable(self, context: Context) -> None:
         """Submit, store the handle for longer than Airflow does, and wait."""

@@ -30,7 +30,7 @@ def test_the_operator_has_what_is_taken_from_its_inside() -> None:
     assert isinstance(SparkSubmitOperator._K8S_DRIVER_STATUS_KEY, str)
     hook = made()._get_hook()
     assert isinstance(hook, SparkSubmitHook)
-    assert "deploy_mode" in hook._connection
+    assert {"deploy_mode", "spark_binary"} <= hook._connection.keys()
     assert hook._is_yarn_cluster_mode in (True, False)
     assert hook._yarn_application_id is None and hook._submit_sp is None
 
