@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow_backfill.core.attempts.settle_plan import plan_in
+from airflow_backfill.core.attempts.settle_plan import is_of_table, plan_in
 from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.state import effect as fx
@@ -144,7 +144,8 @@ class BuildReader:
                 return None
             except RecordInvalid:
                 continue  # the plan may be in an older commit
-            if (plan := plan_in(commit, build)) is not None:
+            plan = plan_in(commit, build)
+            if plan is not None and drive(is_of_table(plan, version), self.answer):
                 return plan
         return None
 

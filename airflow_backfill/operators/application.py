@@ -358,7 +358,7 @@ class ApplicationOperator(TellsLineage):
         }
 
 
-_KILLED = ("-9.", "137.")
+_KILLED = ("-9", "137")
 """The statuses of spark-submit, and of a Python that it ran, after SIGKILL."""
 
 
@@ -375,8 +375,9 @@ def _said(trouble: Exception | None) -> str:
     first, _, more = str(trouble).partition("\n")
     _, cut, status = first.rpartition(" Error code is: ")
     if cut:
-        killed = status.startswith(_KILLED)
-        first = f"exit status {status}" + (" It was killed, as by the kernel if memory runs out." if killed else "")
+        status = status.removesuffix(".")
+        why = " (killed, as by the kernel if memory runs out)" if status in _KILLED else ""
+        first = f"exit status {status}{why}"
     return "\n".join(filter(None, (first[-2000:], more[-2000:])))
 
 

@@ -81,6 +81,9 @@ class Judge:
             landed = log[self.seen]
             self.seen += 1
             if landed.writer == "":
+                if self.lanes.late(landed, log, self.world.build) and landed.commit.data_change:
+                    self.world.foreign += 1
+                    self.world.fatal, self.world.fatal_done = "foreign append", True
                 before = log[landed.commit.version - 1].content if landed.commit.version else landed.content
                 if landed.commit.data_change or not same(landed.content, before):
                     self.foreign_at = self.foreign_at if self.foreign_at is not None else landed.commit.version

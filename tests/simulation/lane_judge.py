@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.invariant import must
-from tests.simulation.target import Landed
+from tests.simulation.target import DROPPED, Landed
 
 
 @dataclass
@@ -15,6 +16,8 @@ class LaneJudge:
     """The last record of each transaction id."""
     versions: dict[tuple[int, int], int] = field(default_factory=dict)
     """And its version, by lane and layout."""
+    strangers: dict[str, int] = field(default_factory=dict)
+    """By attempt of a dropped build: the version up to which it knew the log when it first committed to this one."""
 
     def fence(self, landed: Landed) -> None:
         """Nothing lands in the lane any more."""
@@ -58,6 +61,18 @@ class LaneJudge:
                 must(other["event"] == "close", "a layout was opened while a lane of an older one was open")
             if other["layout"]["number"] == number and "fence" not in other:
                 must(other["layout"] == document["layout"], "two layouts have one number")
+
+    def late(self, landed: Landed, log: list[Landed], build: str) -> bool:
+        """Whether this is of an attempt of a build whose table stood here before. There is no more of it, once the log
+        that it has read holds a record of ``build``.
+        """
+        document = json.loads(landed.commit.user_metadata or "{}") if landed.commit.txns else {}
+        if "prev" not in document or document["build"] in (build, DROPPED):
+            return False
+        knew = self.strangers.setdefault(document["attempt"], document["prev"])
+        ours = any(one.writer for one in log[knew + 1 : document["prev"] + 1])
+        must(not ours, "an attempt of a dropped build goes on in the log of the next one")
+        return True
 
     def _decided(self, document: dict[str, Any]) -> None:
         """Whoever decides on other lanes is newer than all that work in these, and than who decided on these."""

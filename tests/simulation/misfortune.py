@@ -43,7 +43,7 @@ def _tables_change(world: World) -> None:
     if world.happens("target property"):
         world.target.set_property()
     if world.haunted and world.strangers.random() < 0.02:
-        world.target.late(world.build)
+        world.target.late(world.build, plans=not world.ages)  # nobody commits a plan a month late
     if world.ages and world.pinned is not None and world.aging.random() < 0.02:
         world.target.clean_up()
         world.cleaned = world.steps

@@ -21,10 +21,14 @@ class Mutant(Edit):
     often: Mapping[str, float] = field(default_factory=dict)
     """How often what it takes happens, where that is more often than in other worlds."""
 
+    haunted: bool = False
+    """Whether it takes an attempt of a build whose table stood here before."""
+
     def world(self, world: Any, seed: int) -> Any:
         """Where it may matter. ``world``: the class of simulated worlds."""
         found = world(seed, topic=self.topic, chain=self.chain, trouble=self.trouble)
         found.faults |= {name: p for name, p in self.often.items() if name != "lanes" or not found.one_lane}
+        found.haunted = found.haunted or self.haunted
         return found
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.simulation.mutant import Mutant
 from tests.simulation.topic_mutants import OF_TOPICS
 
+RESTARTED = {"restart": 1.0, "cure": 0.0, "rewind": 0.0, "recovery": 0.0}
+"""How often a target is dropped that somebody else has changed, and planned again."""
+
 MUTANTS = (
     Mutant(
         "no claim on start",
@@ -44,8 +47,8 @@ MUTANTS = (
     ),
     Mutant(
         "a foreign commit between two rounds is not looked at",
-        "        record = barrier_record(commit, state.plan.build)\n        check_commit(state.plan, commit, record)\n",
-        "        record = barrier_record(commit, state.plan.build)\n",
+        "            yield from _check_not_dropped(state, commit)\n        check_commit(state.plan, commit, record)\n",
+        "            yield from _check_not_dropped(state, commit)\n",
     ),
     Mutant(
         "a foreign commit before the start is not looked at",
@@ -337,8 +340,29 @@ MUTANTS = (
     ),
     Mutant(
         "the newest record is this build's, whatever its build",
-        "    return None if found is None or found.build in strangers else found\n",
-        "    return found\n",
+        "    return found if found is not None and (yield from _known(found.build, strangers)) else None\n",
+        "    yield from ()\n    return found\n",
+    ),
+    Mutant(
+        "an attempt of a dropped build goes on in the log of the next one",
+        "            yield from _check_not_dropped(state, commit)\n",
+        "            pass\n",
+        trouble="foreign append",
+        often=RESTARTED,
+        haunted=True,
+    ),
+    Mutant(
+        "a plan is of the table in whose log it is",
+        "                if not (yield from is_of_table(plan, version)):\n",
+        "                if False:\n",
+        trouble="foreign append",
+        often=RESTARTED,
+        haunted=True,
+    ),
+    Mutant(
+        "the newest plan is this table's, whatever its table",
+        " and (yield from _known(planned, strangers)):\n",
+        ":\n",
     ),
     Mutant(
         "the rewriting of files that the table never had is maintenance",

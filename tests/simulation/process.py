@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.attempts.attempt import BACK_OFF_MS, CONTENTION_LIMIT
+from airflow_backfill.core.attempts.settle_plan import is_of_table, plan_in
 from airflow_backfill.core.errors import (
     ApplicationFailed,
     BackfillError,
@@ -30,6 +31,7 @@ from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.commit import Commit
+from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.interruption import Begun
 from tests.simulation.faults import CALM
@@ -89,9 +91,19 @@ class Process:
         self.foreign_seen = world.foreign
         self.barred = world.barred
         """Whether it may know of what nobody gets past."""
+        self.dropped: Plan | None = None
+        """The plan of the build that it works on, if the table of that was dropped meanwhile."""
         self._generator = generator
         self._effect: fx.Effect | None = None
         self._advance(lambda: next(generator))
+
+    @property
+    def pinned(self) -> int | None:
+        return self.dropped.source.epoch if self.dropped else self.world.pinned
+
+    @property
+    def commands(self) -> list[tuple[int, Command]]:
+        return [] if self.dropped else self.world.commands
 
     @property
     def now(self) -> int:
@@ -138,12 +150,12 @@ class Process:
             case fx.ReadPlan() | fx.CopyPlan() | fx.CommitPlan():
                 return self._answer_plan(effect)
             case fx.ReadCommands(_, spared):
-                self.begun = Begun.under(world.commands, self.now, spared=spared)
-                at = world.source.versions[world.pinned].files if world.pinned is not None else ()
+                self.begun = Begun.under(self.commands, self.now, spared=spared)
+                at = world.source.versions[self.pinned].files if self.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
-                return fx.CommandsRead(self.now, tuple(world.commands), files, world.target.properties)
+                return fx.CommandsRead(self.now, tuple(self.commands), files, world.target.properties)
             case fx.ReadSourceLog(after):
-                plan = world.stored_plan or _plan_of(world)
+                plan = self.dropped or world.stored_plan or plan_of(world, world.build)
                 assert plan is not None
                 world.judge.looks[self.name] = world.steps
                 return world.source.view(plan, after)
@@ -204,9 +216,11 @@ class Process:
     def _answer_plan(self, effect: fx.ReadPlan | fx.CopyPlan | fx.CommitPlan) -> Any:
         match effect:
             case fx.ReadPlan(build):
-                plan = self.world.stored_plan or _plan_of(self.world)
-                return plan if plan is not None and plan.build == build else None
+                kept = (self.world.stored_plan, self.dropped)
+                found = next((plan for plan in kept if plan is not None and plan.build == build), None)
+                return found or plan_of(self.world, build)
             case fx.CopyPlan(plan):
+                must(plan.build == self.world.build, "the plan of a dropped build is taken for that of the table")
                 self.world.stored_plan = plan
                 return None
             case fx.CommitPlan(plan):
@@ -216,7 +230,8 @@ class Process:
         world = self.world
         if self.transaction is None:
             appends, removes, merge = self._rows(work)
-            self.transaction = world.target.begin(app, seq, text, self.name, appends, removes, merge)
+            writer = "" if self.dropped else self.name
+            self.transaction = world.target.begin(app, seq, text, writer, appends, removes, merge)
             return _BEGUN
         transaction, self.transaction = self.transaction, None
         fault = world.write_fault()
@@ -234,7 +249,7 @@ class Process:
 
     def _stopped(self) -> str | None:
         """By which command, if somebody looked in time."""
-        stopped = self.begun.stopped_by(self.world.commands) if self.begun is not None else None
+        stopped = self.begun.stopped_by(self.commands) if self.begun is not None else None
         return stopped if stopped and self.world.rng.random() < 0.7 else None
 
     def _rows(self, work: fx.Work) -> tuple[Bag, frozenset[int], bool]:
@@ -243,8 +258,8 @@ class Process:
             case fx.Nothing():
                 return Counter(), frozenset(), False
             case fx.AppendFiles(runs):
-                assert self.world.pinned is not None
-                rows = [row for run in runs for row in source.read_files(self.world.pinned, range(*run))]
+                assert self.pinned is not None
+                rows = [row for run in runs for row in source.read_files(self.pinned, range(*run))]
                 return Counter(rows), frozenset(), False
             case fx.ApplyEpochs(epochs, bucket, of):
                 upserts, deletes = source.changes(epochs.start, epochs.stop)
@@ -343,8 +358,8 @@ _BEGUN = object()
 _NONE: frozenset[int] = frozenset()
 
 
-def _plan_of(world: World) -> Plan | None:
-    from airflow_backfill.core.attempts.settle_plan import plan_in
-
+def plan_of(world: World, build: str) -> Plan | None:
+    """The plan of a build in the target's log, as long as its commit is there."""
     commits: list[Commit] = [landed.commit for landed in world.target.log]
-    return next((p for c in commits if (p := plan_in(c, world.build)) is not None), None)
+    plans = ((commit.version, plan_in(commit, build)) for commit in commits)
+    return next((p for n, p in plans if p is not None and world.drive(is_of_table(p, n))), None)

@@ -98,6 +98,8 @@ class Target:
         """Land the transaction, or return the kind of its conflict. A skipped one returns None, too."""
         if txn.skipped:
             return None
+        if txn.read_version > self.head:
+            return "ConcurrentWrite"  # of a table that was dropped, and the next one has fewer commits
         since = [landed.commit for landed in self.log[txn.read_version + 1 :]]
         if any(txn.app_id in commit.txns for commit in since):
             return "ConcurrentTransaction"
@@ -162,19 +164,19 @@ class Target:
         text = next((x.commit.user_metadata for x in reversed(self.log) if x.commit.user_metadata), None)
         self._foreign("WRITE", self.content + Counter({(999, 999): 1}), data_change=True, text=text)
 
-    def late(self, build: str, rows: int = 0) -> bool:
+    def late(self, build: str, rows: int = 0, *, plans: bool = False) -> bool:
         """What an attempt of a dropped build commits that was committing when its table was dropped: like the newest
-        commit of ``build``, with this many rows. False if there is nothing to be like.
+        commit of ``build``, with this many rows, and its plan only if ``plans``. False if there is nothing to be like.
         """
         ours = (one.commit for one in reversed(self.log) if one.writer and not one.commit.data_change)
         text, txns = next(((one.user_metadata, one.txns) for one in ours), (None, {}))
-        if text is None or plan_app_id(build) in txns:
+        if text is None or (plan_app_id(build) in txns and not plans):
             return False
         self._foreign(
             "WRITE",
             self.content + Counter({(999, 999): rows}),
             data_change=rows > 0,
-            text=text.replace(build, DROPPED),
+            text=text.replace(build, DROPPED).replace(json.dumps(self.table_id), '"dropped"'),
             txns={name.replace(build, DROPPED): version for name, version in txns.items()},
         )
         return True

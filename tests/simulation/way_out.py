@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_backfill.core.attempts.settle_plan import settle
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.values.control import Command, Verb
 from tests.simulation.faults import CURABLE
 from tests.simulation.invariant import Violation
+from tests.simulation.process import Process, plan_of
 from tests.simulation.target import Target
 
 if TYPE_CHECKING:
-    from tests.simulation.process import Process
     from tests.simulation.world import World
+
+HAUNTING = ("snapshot", "consume_log", "catch_up", "announce")
+"""The tasks that may be about to commit when their target is dropped."""
 
 
 def put_right(world: World) -> bool:
@@ -109,15 +113,38 @@ def _cleared(world: World) -> None:
 
 
 def _restart(world: World) -> None:
-    """A cancel fences whoever still runs; then the target is dropped, and another build begins in its place."""
+    """A cancel fences whoever still runs; then the target is dropped, and another build begins in its place. In a
+    haunted world some had begun to commit, and one to plan.
+    """
+    ghosts = _ghosts(world) if world.haunted else []
     for process in world.processes:
-        if not process.ended:
+        if not process.ended and process not in ghosts:
             process.die()
+    orphans = world.orphans if world.haunted else []
+    for transaction in (*orphans, *(ghost.transaction for ghost in ghosts)):
+        if transaction is not None:
+            transaction.writer = ""
     world.target = Target(table_id=f"target after {world.target.table_id}")
     world.source.cure()
-    world.orphans, world.processes, world.commands, world.stored_plan, world.pinned = [], [], [], None, None
+    world.orphans, world.processes = orphans, ghosts
+    world.commands, world.stored_plan, world.pinned = [], None, None
     world.by_hand, world.misnamed, world.foreign, world.stage, world.barred = "", False, 0, 0, False
     world.begin()
+
+
+def _ghosts(world: World) -> list[Process]:
+    """Who works on the build that is about to be dropped, and does not end by that."""
+    plan, drafted = world.stored_plan or plan_of(world, world.build), world.draft(world)
+    planner = Process(world, f"late planner of {world.build}", "plan", settle(drafted, world.now))
+    planner.dropped = drafted
+    ghosts = [planner]
+    for process in world.processes:
+        if plan is not None and not process.ended and process.task.partition("/")[0] in HAUNTING:
+            process.dropped = process.dropped or plan
+            ghosts.append(process)
+    for ghost in ghosts:
+        ghost.known = False
+    return ghosts
 
 
 def rewritten(world: World) -> bool:

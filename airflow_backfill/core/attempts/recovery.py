@@ -35,6 +35,7 @@ from airflow_backfill.core.state.effect import (
     ReadCommands,
     ReadCommit,
     ReadHead,
+    ReadPlan,
     ReadSourceLog,
     ReadTransactions,
     Transactions,
@@ -60,7 +61,7 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
     """
     for _ in range(TRIES):
         found = yield from ReadTransactions()
-        build = yield from _build(found.versions)
+        build = yield from _build(found)
         plan = yield from plan_of(build)
         _check_table(plan, found)
         source = None if epoch is None else (yield from _source(plan, epoch)).commit(epoch)
@@ -153,9 +154,14 @@ class _Place:
     """The transaction number of each fence."""
 
 
-def _build(versions: Mapping[str, int]) -> Asks[str]:
+def _build(found: Transactions) -> Asks[str]:
     """The build that the target's log has planned; if transaction ids have expired, that of the newest record."""
-    builds = [name.removesuffix(f"/{LANE}") for name in versions if name.endswith(f"/{LANE}")]
+    builds = [name.removesuffix(f"/{LANE}") for name in found.versions if name.endswith(f"/{LANE}")]
+    if len(builds) > 1:  # a planner was late, whose table was dropped here
+        plans = []
+        for build in builds:
+            plans.append((yield from ReadPlan(build)))
+        builds = [plan.build for plan in plans if plan is not None and plan.target_id == found.table_id]
     if not builds:
         builds = list({barrier.record.build for barrier in (yield from remains()).lanes})
     if len(builds) != 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from airflow_backfill.core.errors import RecordInvalid, SpecChanged, TargetContended
+from airflow_backfill.core.errors import Fenced, HistoryLost, RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.model.plan import Plan, app_id
 from airflow_backfill.core.model.registry import AUTO
 from airflow_backfill.core.model.spec import BackfillSpec, difference
@@ -41,6 +41,12 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
             commit = yield from ReadCommit(version)
             plan = plan_in(commit, draft.build)
             if plan is not None:
+                if not (yield from is_of_table(plan, version)):
+                    raise Fenced(
+                        f"{plan.spec.target} was dropped while its build was planned, and holds another table since; "
+                        "this plan is none of that table",
+                        version=version,
+                    )
                 check_same(plan.spec, asked or draft.spec)
                 yield from CopyPlan(plan)
                 return plan
@@ -51,6 +57,20 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
     raise TargetContended(
         f"another commit came first in each of {TRIES} tries, so the plan is not committed; Airflow tries again"
     )
+
+
+def is_of_table(plan: Plan, version: int) -> Asks[bool]:
+    """Whether a plan that was committed as ``version`` is of the table in whose log it is: a planner that was
+    committing while its target was dropped may commit into the log of the next table.
+    """
+    try:
+        for before in range(version - 1, -1, -1):
+            commit = yield from ReadCommit(before)
+            if commit.metadata is not None:
+                return commit.metadata.table_id == plan.target_id
+    except HistoryLost:
+        pass  # nobody commits as late as that
+    return True
 
 
 def plan_in(commit: Commit, build: str) -> Plan | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
+from airflow_backfill.core.errors import Fenced, HistoryLost, NotPlanned, RecordInvalid
 from airflow_backfill.core.model.announcement import Announced, Announcement, announcement
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.plan import app_id as plan_app_id
@@ -68,7 +68,7 @@ def _loaded(
         record = yield from _planned_here(barrier_record(commit), strangers)
         if record is not None:
             newest = Barrier.of(commit, record)
-        elif (planned := _planned_build(commit)) is not None:
+        elif (planned := _planned_build(commit)) is not None and (yield from _known(planned, strangers)):
             return (yield from _just_planned(planned, build, walked, head))
         elif news is None and (found := (yield from _planned_here(announcement(commit), strangers))) is not None:
             news = (version, found)
@@ -89,12 +89,19 @@ def _loaded(
 
 
 def catch_up(state: BuildState) -> Asks[BuildState]:
-    """``state`` with all later commits. Raises TargetDiverged at the first foreign change, or if commits are gone."""
+    """``state`` with all later commits. Raises TargetDiverged at the first foreign change, or if commits are gone, and
+    Fenced where the target was dropped and holds another build: a late commit of this one may be in the log of that
+    table.
+    """
     head = yield from ReadHead()
+    if head < state.proven:
+        yield from _check_not_dropped(state, (yield from ReadCommit(head)))
     check_not_put_back(state.proven, head)
     for version in range(state.proven + 1, head + 1):
         commit = yield from ReadCommit(version)
         record = barrier_record(commit, state.plan.build)
+        if record is None:
+            yield from _check_not_dropped(state, commit)
         check_commit(state.plan, commit, record)
         if record is not None:
             state = apply(state, Barrier.of(commit, record))
@@ -192,9 +199,27 @@ def _older(version: int, wanted: str | None, strangers: list[str]) -> Asks[Commi
 
 def _planned_here(found: _Found | None, strangers: list[str]) -> Asks[_Found | None]:
     """``found`` if this table has a plan of its build; else None, and the build is added to ``strangers``."""
-    if found is not None and found.build not in strangers and (yield from ReadPlan(found.build)) is None:
-        strangers.append(found.build)
-    return None if found is None or found.build in strangers else found
+    return found if found is not None and (yield from _known(found.build, strangers)) else None
+
+
+def _known(build: str, strangers: list[str]) -> Asks[bool]:
+    """Whether this table has a plan of the build; else the build is added to ``strangers``."""
+    if build not in strangers and (yield from ReadPlan(build)) is None:
+        strangers.append(build)
+    return build not in strangers
+
+
+def _check_not_dropped(state: BuildState, commit: Commit) -> Asks[None]:
+    """Fenced if the commit is of another build that was planned in this table."""
+    found = barrier_record(commit) or announcement(commit)
+    other = _planned_build(commit) if found is None else found.build
+    if other not in (None, state.plan.build) and (yield from ReadPlan(other)) is not None:
+        raise Fenced(
+            f"{state.plan.spec.target} was dropped, and holds another build since ({other}, version {commit.version}); "
+            "this attempt ends without another commit",
+            by=other,
+            version=commit.version,
+        )
 
 
 def _just_planned(build: str, wanted: str | None, walked: list[_Walked], head: int) -> Asks[BuildState]:

@@ -80,6 +80,12 @@ def test_lost_records_are_replaced_by_one_that_has_to_be_proven(where: str) -> N
     assert model.works[-1] == fx.ApplyEpochs(EpochRange(epoch + 1, model.source.head + 1))
 
 
+def test_the_late_plan_of_a_dropped_build_is_not_the_one_to_recover() -> None:
+    model = logged()
+    model.land_text("dropped/plan", 1, replace(model.draft(), build="dropped", target_id="dropped").encode())
+    assert recovered(model, V + 3).plan.build == model.draft().build
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_dag_without_a_proof_does_not_finish_a_named_epoch(cancelled: bool) -> None:
     model, unverified = logged(), FinishGoal(verified=False)
