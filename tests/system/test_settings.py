@@ -20,6 +20,10 @@ GIVEN = {
     "spark.sql.catalog.other": "org.apache.spark.sql.connector.catalog.InMemoryCatalog",
 }
 CATALOGS = {"spark.sql.defaultCatalog": "other", "spark.sql.catalog.spark_catalog": "org.example.NotThere"}
+SITE = """<configuration>
+  <property><name>fs.s3a.input.stream.type</name><value>prefetch</value></property>
+</configuration>
+"""
 STATE = "spark.databricks.delta.snapshotPartitions"
 
 
@@ -29,13 +33,15 @@ def test_what_was_given_stays_and_the_rest_has_the_size_of_the_work(spark: Spark
     target, logs = str(tmp_path / "target"), tmp_path / "events"
     spec = {"name": "settings", "source": source.path, "target": target, "key": ["id"]}
     given = {**GIVEN, **CATALOGS, "spark.sql.extensions": "org.example.NotThere", **event_log.confs(logs)}
-    apps = Applications(target, given, cores=3)
+    (tmp_path / "core-site.xml").write_text(SITE)
+    apps = Applications(target, given, cores=3, environment={"HADOOP_CONF_DIR": str(tmp_path)})
     apps.result("plan", "--spec", json.dumps(spec))
     (log,) = event_log.logs(logs, "plan")
     found = event_log.settings(log)
     assert {name: found[name] for name in GIVEN} == GIVEN
     assert found["spark.sql.extensions"] == "org.example.NotThere,io.delta.sql.DeltaSparkSessionExtension"
     assert found["spark.databricks.delta.optimizeWrite.enabled"] == "false"
+    assert "spark.hadoop.fs.s3a.input.stream.type" not in found
     assert "spark.sql.shuffle.partitions stays 64, as given; by size it would be 3" in apps.log[-1]
     assert event_log.session_settings(log)[STATE] == "1"
     assert f"{STATE} is 1 (" in apps.log[-1]

@@ -183,7 +183,7 @@ def session() -> SparkSession:
 
     from airflow_backfill.spark.session.jars import check_jars
     from airflow_backfill.spark.session.s3_log_store import install
-    from airflow_backfill.spark.session.settings import session_confs
+    from airflow_backfill.spark.session.settings import hadoop_confs, session_confs
 
     SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what spark-submit was given
     given = dict(SparkConf().getAll())
@@ -194,7 +194,7 @@ def session() -> SparkSession:
             option=_API,
         )
     builder = SparkSession.builder
-    for name, value in session_confs(given).items():
+    for name, value in session_confs(hadoop_confs(SparkContext._jvm) | given).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     check_jars(spark)

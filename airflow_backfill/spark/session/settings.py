@@ -3,8 +3,8 @@
 Five kinds: settings for Delta and for speed (``session_confs``); sizes, which follow from the work (``size_session``);
 settings that change what an expression means (``SessionSettings``: read at the plan, and set again in every later
 session); settings that this package's own queries depend on (``override``); and settings that lose rows without an
-error (``assert_safe``). What the user sets (``--conf``, or Spark's defaults file) wins over the first two kinds, loses
-against the fourth, and is refused if it differs from the other two.
+error (``assert_safe``). What the user sets (``--conf``, Spark's defaults file, or Hadoop's ``core-site.xml``) wins over
+the first two kinds, loses against the fourth, and is refused if it differs from the other two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import RecordInvalid, UnsafeOption
 from airflow_backfill.ledger.hadoop_store import S3_LOG_STORE
@@ -42,9 +42,12 @@ _CATALOG = {
 }
 """Only Delta's own catalog finds and creates a table by its location."""
 
+_HADOOP = "spark.hadoop."
+"""Before the name of a setting of Hadoop."""
+
 _DEFAULTS = {
     # The stream of S3A's own default (Hadoop 3.5) reads nothing again: a connection that is reset ends the attempt.
-    "spark.hadoop.fs.s3a.input.stream.type": "classic",
+    f"{_HADOOP}fs.s3a.input.stream.type": "classic",
     # Work beside a round gets the next free core, and does not wait until all tasks of the round have begun.
     "spark.scheduler.mode": "FAIR",
     f"{TABLE_DEFAULTS}enableDeletionVectors": "true",
@@ -147,6 +150,13 @@ _UNSAFE = _OFF | {
 }
 _SAFE = {"spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "INT96")}
 """The safe values of settings that are no switches, the one to recommend first."""
+
+
+def hadoop_confs(jvm: Any) -> dict[str, str]:
+    """What Hadoop's own files on the driver (``core-site.xml``) say of our settings for Hadoop."""
+    files = jvm.org.apache.hadoop.conf.Configuration()
+    names = [name for name in _DEFAULTS if name.startswith(_HADOOP)]
+    return {name: said for name in names if (said := files.get(name.removeprefix(_HADOOP))) is not None}
 
 
 def session_confs(given: Mapping[str, str] | None = None) -> dict[str, str]:
