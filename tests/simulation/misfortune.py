@@ -43,7 +43,8 @@ def _tables_change(world: World) -> None:
     if world.happens("target property"):
         world.target.set_property()
     if world.haunted and world.strangers.random() < 0.02:
-        world.target.late(world.build, plans=not world.ages)  # nobody commits a plan a month late
+        # Nobody commits a plan a month late, and no topic's build is dropped.
+        world.target.late(world.build, plans=not (world.ages or world.topic))
     if world.ages and world.pinned is not None and world.aging.random() < 0.02:
         world.target.clean_up()
         world.cleaned = world.steps
