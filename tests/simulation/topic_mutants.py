@@ -10,6 +10,7 @@ OF_TOPICS = (
         "    return max(_laid_by(state) or 0, *others, 0)",
         "    return max(*others, 0, 0)",
         topic=True,
+        often={"lanes": 0.2, "twin": 0.2},
     ),
     Mutant(
         "undecodable records stop a build that may put them aside",

@@ -270,7 +270,7 @@ class World:
     def knew_of_the_bar(self, writer: str) -> bool:
         """Whether the round that just landed was begun when that was there to see which nobody gets past."""
         process = next((p for p in self.processes if p.name == writer), None)
-        knew = process is not None and process.barred
+        knew = self.barred and process is not None and process.barred
         if process is not None:
             process.barred = self.barred
         return knew
