@@ -16,7 +16,7 @@ SEEDS = int(os.environ.get("SIMULATION_SEEDS", "44"))
 SEEDS_OF_TOPICS = 28
 SEEDS_OF_HISTORIES = 30
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
-RARE = (50, 153)
+RARE = (50, 102, 153)
 RARE_OF_TOPICS = (39, 46)
 """Seeds that reach a fatal fault which the first ones do not."""
 
