@@ -112,9 +112,9 @@ def _predicted(
 
 
 def _row(title: str, runs: Sequence[Times]) -> str:
-    predicted, took = ([getattr(run, name) for run in runs] for name in ("predicted", "took"))
+    predicted, took = _told([run.predicted for run in runs]), _told([run.took for run in runs])
     error = median(run.took / run.predicted for run in runs) - 1
-    return f"| {runs[0].phase}, {title} | {_told(predicted)} | {_told(took)} | {error:+.0%} | {GOAL} |"
+    return f"| {runs[0].phase}, {title} | {predicted} | {took} | {error:+.0%} | {GOAL} |"
 
 
 def _told(seconds: Sequence[float]) -> str:

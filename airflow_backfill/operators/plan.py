@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.attempts.settle_plan import check_same
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, SpecChanged, TargetExists
+from airflow_backfill.core.attempts.settle_plan import changes, check_same
+from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned, TargetExists
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import described
 from airflow_backfill.core.reports.summary import summarize
@@ -153,16 +153,20 @@ class PlanOperator(ApplicationOperator):
     def meanwhile(self, context: Context, me: Attempt) -> None:
         """Tell the report once the plan is committed, too: the application of a small build goes on for a while."""
         super().meanwhile(context, me)
-        if self._told is None and self.reached():
-            build = self.ledger.reader(self.target).told().plan.build
+        if self._told is None and (build := self._new_build()) is not None:
             report = self.ledger.control(self.target).report(build)
             if report is not None:
                 self._tell(context, report)
 
     def reached(self) -> bool:
+        return self._new_build() is not None
+
+    def _new_build(self) -> str | None:
+        """The build that was planned since this try began; None if there is none, or that cannot be told."""
         with suppress(BackfillError):
-            return self.ledger.reader(self.target).told().plan.build != self._before
-        return False
+            build = self.ledger.reader(self.target).told().plan.build
+            return None if build == self._before else build
+        return None
 
     def _tell(self, context: Context, report: dict[str, Any]) -> None:
         if report != self._told:
@@ -203,12 +207,9 @@ class PlanOperator(ApplicationOperator):
         been handed over since, and is not dropped by a retry.
         """
         me, newest = self.last(context), existing.newest
-        if me is None or newest is None or newest.record.attempt != me.name:
+        if me is None or newest is None or newest.record.attempt != me.name or changes(existing.plan.spec, spec):
             return False
-        with suppress(SpecChanged):
-            check_same(existing.plan.spec, spec)
-            return bool(context["task_state_store"].get(SUCCEEDED) != me.name)
-        return False
+        return bool(context["task_state_store"].get(SUCCEEDED) != me.name)
 
     def _existing(self, spec: BackfillSpec) -> BuildState | None:
         control = self.ledger.control(spec.target)

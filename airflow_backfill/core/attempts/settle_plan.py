@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from airflow_backfill.core.errors import Fenced, HistoryLost, RecordInvalid, SpecChanged, TargetContended
 from airflow_backfill.core.model.plan import Plan, app_id
@@ -44,7 +45,7 @@ def settle(draft: Plan, now: int, asked: BackfillSpec | None = None) -> Asks[Pla
                 if not (yield from is_of_table(plan, version)):
                     raise Fenced(
                         f"{plan.spec.target} was dropped while its build was planned, and holds another table since; "
-                        "this plan is none of that table",
+                        "this plan does not belong to that table",
                         version=version,
                     )
                 check_same(plan.spec, asked or draft.spec)
@@ -87,14 +88,16 @@ def plan_in(commit: Commit, build: str) -> Plan | None:
     return plan
 
 
-def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
-    """Raise SpecChanged with the difference unless both specs ask for the same data. A strategy that the planner chose
-    is kept.
+def changes(planned: BackfillSpec, asked: BackfillSpec) -> dict[str, list[Any]]:
+    """The options that differ, each with its planned and its requested value. A strategy that the planner chose is
+    kept.
     """
-    if asked.strategy == AUTO:
-        asked = replace(asked, strategy=planned.strategy)
-    changed = difference(planned, asked)
-    if changed:
+    return difference(planned, replace(asked, strategy=planned.strategy) if asked.strategy == AUTO else asked)
+
+
+def check_same(planned: BackfillSpec, asked: BackfillSpec) -> None:
+    """Raise SpecChanged with the difference unless both specs ask for the same data."""
+    if changed := changes(planned, asked):
         shown = "; ".join(f"{name}: planned {was!r}, now {is_!r}" for name, (was, is_) in changed.items())
         raise SpecChanged(
             f"the build was planned with another spec: {shown}; restore it, or plan again with on_existing='restart'",
