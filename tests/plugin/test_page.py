@@ -86,7 +86,7 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
     commit_to(airflow.place / "raw" / "orders", 3)
     with chromium(airflow) as opened:
         page = opened("vera", "/plugin/table-backfills")
-        page.get_by_role("link", name="orders").click()  # from the overview to the build, as a viewer
+        page.get_by_role("link", name="orders", exact=True).click()  # from the overview to the build, as a viewer
         page.get_by_text("You may view this build but not command it").wait_for()
         assert page.get_by_role("button", name="Pause").count() == 0
 
