@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+CANCELLED = "the build was cancelled; run the plan task again to resume it"
+
 
 class BackfillError(Exception):
     """Base of all coded errors. ``code`` is stable, ``data`` is plain JSON, ``retry`` says whether a retry can help."""
@@ -338,6 +340,9 @@ class Cancelled(BackfillError):
     """The build was cancelled by a command."""
 
     code = "CANCELLED"
+
+    def __init__(self, message: str = CANCELLED, **data: Any) -> None:
+        super().__init__(message, **data)
 
 
 class Interrupted(BackfillError):

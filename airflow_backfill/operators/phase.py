@@ -75,7 +75,7 @@ class PhaseOperator(ApplicationOperator):
     def check(self, state: BuildState) -> None:
         """Raise the errors that the application would raise at once, without starting Spark."""
         if cancelled(state, self.ledger.reader(self.target).commands(state.plan.build)):
-            raise Cancelled("the build was cancelled; run the plan task again to resume it")
+            raise Cancelled()
         self.task().check(state)
 
 

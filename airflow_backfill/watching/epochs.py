@@ -44,5 +44,5 @@ def _awaited(build: WatchedBuild, look: Callable[[BuildState], int | str]) -> in
     if isinstance(found, int):
         return found
     if state.phase is Phase.CANCELLED:
-        raise Cancelled("the build was cancelled; run the plan task again to resume it")
+        raise Cancelled()
     return Waiting((found,), lag=False)

@@ -335,7 +335,7 @@ def _in_force(state: BuildState, goal: Goal, looked: CommandsRead) -> Control:
     control = control.at(looked.now)
     over = control.cancelled or (state.phase is Phase.CANCELLED and not isinstance(goal, ResumeGoal))
     if over and not isinstance(goal, CancelGoal):
-        raise Cancelled("the build was cancelled; plan it again to resume it")
+        raise Cancelled()
     return control
 
 

@@ -318,7 +318,7 @@ def _past(state: BuildState, phase: Phase) -> bool:
 
 def _require(state: BuildState, *wanted: Phase) -> None:
     if state.phase is Phase.CANCELLED:
-        raise Cancelled("the build was cancelled; plan it again to resume it")
+        raise Cancelled()
     if state.phase not in wanted:
         names, found = " or ".join(p.value for p in wanted), state.phase.value
         do = f"run the {due(state)[0]} task and the tasks after it first"

@@ -70,7 +70,7 @@ def decide(
     """Whether the hand-off may begin. ``state`` was read from a log without foreign writes."""
     control = obey(state.control, commands).at(now)
     if control.cancelled or state.phase is Phase.CANCELLED:
-        return Broken(Cancelled("the build was cancelled; run the plan task again to resume it"))
+        return Broken(Cancelled())
     applied = state.applied
     if state.phase in (Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM):
         assert applied is not None

@@ -28,6 +28,7 @@ from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.settings import cluster_cores
 from airflow_backfill.spark.target_table import apply
+from airflow_backfill.spark.target_table.net_change import net_changes
 from airflow_backfill.spark.transform.transform import quoted
 
 if TYPE_CHECKING:
@@ -109,9 +110,17 @@ def _reading(spark: SparkSession, found: Preflight) -> float:
     if not recent:
         return 0.0
     epochs, feed = EpochRange(recent[-1], recent[0] + 1), has_feed(found.metadata)
-    columns = found.transform.source_schema.fieldNames()
+    columns, key = found.transform.source_schema.fieldNames(), found.target_key
     source = open_source(spark, found.spec.table)
-    return _second(lambda: source.changes(epochs, columns, found.spec.key, feed=feed).counted()) / len(epochs)
+
+    def read() -> None:
+        changes = source.changes(epochs, columns, found.spec.key, feed=feed)
+        if key:
+            net_changes(changes, found.transform, key).release()
+        else:
+            changes.counted()
+
+    return _second(read) / len(epochs)
 
 
 def _merge(changed: DataFrame, path: str, key: tuple[str, ...]) -> None:
