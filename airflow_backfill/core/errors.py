@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-CANCELLED = "the build was cancelled; run the plan task again to resume it"
-
 
 class BackfillError(Exception):
     """Base of all coded errors. ``code`` is stable, ``data`` is plain JSON, ``retry`` says whether a retry can help."""
@@ -341,8 +339,8 @@ class Cancelled(BackfillError):
 
     code = "CANCELLED"
 
-    def __init__(self, message: str = CANCELLED, **data: Any) -> None:
-        super().__init__(message, **data)
+    def __init__(self, message: str = "", **data: Any) -> None:
+        super().__init__(message or "the build was cancelled; run the plan task again to resume it", **data)
 
 
 class Interrupted(BackfillError):

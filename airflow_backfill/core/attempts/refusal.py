@@ -5,7 +5,7 @@ operators and the page in Airflow.
 from __future__ import annotations
 
 from airflow_backfill.core.attempts.goals import RepairGoal
-from airflow_backfill.core.errors import CANCELLED, BackfillError, NotAllowedNow
+from airflow_backfill.core.errors import BackfillError, Cancelled, NotAllowedNow
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import Command, Errand, Verb
 from airflow_backfill.core.values.options import invalid
@@ -26,7 +26,7 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
         case Errand.EXPLAIN:
             return None if state.plan.explains else _refused(state, "explain: the build has no key")
     if state.phase is Phase.CANCELLED and order is not Verb.CANCEL:
-        return _refused(state, f"{order.value}: {CANCELLED}")
+        return _refused(state, f"{order.value}: {Cancelled().message}")
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if finished and order is Verb.CANCEL:
         return _refused(state, "cancel: the build is finished, so there is nothing to cancel")
