@@ -98,7 +98,7 @@ def as_text(found: dict[str, Any]) -> str:
     rows, read = found["rows"], found["read"]
     lines = [
         f"{found['name']}: {found['phase']} {found['phase_percent']} %, in all {found['percent']} %{_ahead(found)}",
-        f"  source    {found['source']}, planned at epoch {found['snapshot_epoch']}",
+        f"  source    {_source(found)}",
         f"  target    {found['target']}, version {found['target_version']}, {_stands(found)}",
         f"  {read['unit']:<9} {read['done']:,} of {read['of']:,}, {found['snapshot_bytes']:,} bytes",
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
@@ -124,6 +124,14 @@ def as_text(found: dict[str, Any]) -> str:
     if found["cost"] is not None:
         lines.append(f"  cost      {_cost(found['cost'])}")
     return "\n".join([*lines, *map(_attempt, found["attempts"])])
+
+
+def _source(found: dict[str, Any]) -> str:
+    topic, table = found["topic"], found["source"]
+    landing = None if table is None else f"{table}, planned at epoch {found['snapshot_epoch']}"
+    if topic is None:
+        return str(landing)
+    return f"topic {topic}" if landing is None else f"topic {topic}, then its landing table {landing}"
 
 
 def _differs(found: dict[str, Any] | None) -> list[str]:
@@ -217,13 +225,17 @@ def _in_force(found: dict[str, Any]) -> list[str]:
     return [f"  in force  {', '.join(said)}"] if said else []
 
 
+def _landed(offset: int | None) -> str:
+    return "nothing landed" if offset is None else f"landed up to {offset}"
+
+
 def _partitions(found: dict[str, Any]) -> list[str]:
     """The unfinished partitions of a topic, those with the most records left first."""
     behind = [one for one in found["partitions"] or () if one["state"] != "finished"]
     behind.sort(key=lambda one: -one["left"])
     lines = [
         f"  partition {one['partition']}: {one['state'].replace('_', ' ')} at {one['offset']}, {one['left']:,} records "
-        f"left{_age(one['oldest'], found['seen'])}, landed up to {one['landed']}"
+        f"left{_age(one['oldest'], found['seen'])}, {_landed(one['landed'])}"
         for one in behind[:SHOWN_PARTITIONS]
     ]
     more = len(behind) - len(lines)

@@ -303,13 +303,27 @@ def test_the_command_line_loads_neither_airflow_nor_pyspark_nor_what_only_other_
     assert not unwanted & set(done.stdout.split())
 
 
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("/lake/raw", "topic orders, then its landing table /lake/raw, planned at epoch 1"),
+        (None, "topic orders"),
+    ],
+)
+def test_a_topic_is_named(build: JsonBuild, table: str | None, line: str) -> None:
+    build.plan()
+    found, _ = shown(build)
+    found |= {"topic": "orders", "source": table}
+    assert f"  source    {line}\n" in as_text(found)
+
+
 def test_a_topics_partitions_are_shown_with_what_is_left_and_how_old_it_is(build: JsonBuild) -> None:
     build.plan()
     found, _ = shown(build)
     split = Split(1, Backfilling(9), target=99, read=10, written=10, scanned=9, end=100, oldest=found["seen"] - 61_000)
     found |= {"partitions": [partition(split), partition(Split(0).finished())], "undecodable_rows": 2}
     text = as_text(found)
-    assert "  partition 1: backfilling at 9, 90 records left, the oldest is 1 min 1 s old, landed up to None\n" in text
+    assert "  partition 1: backfilling at 9, 90 records left, the oldest is 1 min 1 s old, nothing landed\n" in text
     assert "partition 0" not in text and "upstream, 2 undecodable\n" in text
 
 

@@ -59,7 +59,7 @@ const Head = ({ found, whole, dag }) =>
     h(
       Text,
       { fontSize: "sm", color: "fg.muted", overflowWrap: "anywhere" },
-      found.source && `${found.source} → `,
+      [found.topic && `topic ${found.topic}`, found.source].filter(Boolean).map((from) => `${from} → `),
       found.target,
     ),
     h(Flex, { gap: 3, mt: 1, wrap: "wrap", fontSize: "sm" }, h(Link, { to: `/dags/${encodeURIComponent(dag)}` }, `DAG ${dag}`), h(LastTask, { found })),
@@ -143,7 +143,7 @@ const Numbers = ({ found }) => {
   return h(Facts, {
     facts: [
       ["Copied", `${count(read.done)} of ${count(read.of)} ${read.unit}`, `${short(rows.consuming_snapshot)} rows`],
-      ["Snapshot read", bytes(found.snapshot_bytes), "by file sizes"],
+      ["Snapshot read", bytes(found.snapshot_bytes), found.topic ? "of records" : "by file sizes"],
       ["Applied from the log", `${short(rows.consuming_log_store + rows.consuming_upstream)} rows`, many(found.epochs.log + found.epochs.upstream, "epoch")],
       ["Speed", found.rows_per_second == null ? "–" : `${short(found.rows_per_second)} rows/s`, "including waits"],
       ["Time left", span(found.seconds_left == null ? null : 1000 * found.seconds_left), "in this phase"],

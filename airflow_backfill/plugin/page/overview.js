@@ -61,7 +61,7 @@ const unnamed = (dags) => {
 };
 
 const matches = (one, text) => {
-  const all = [one.name, one.target, one.source, one.dag_id, one.strategy, one.phase, one.trouble?.code, one.health?.condition, one.health?.why, one.health?.by];
+  const all = [one.name, one.target, one.source, one.topic, one.dag_id, one.strategy, one.phase, one.trouble?.code, one.health?.condition, one.health?.why, one.health?.by];
   const said = all.filter(Boolean).join(" ").toLowerCase();
   return text.toLowerCase().split(/\s+/).every((word) => said.includes(word));
 };
