@@ -306,7 +306,7 @@ def test_the_command_line_loads_neither_airflow_nor_pyspark_nor_what_only_other_
 @pytest.mark.parametrize(
     ("table", "line"),
     [
-        ("/lake/raw", "topic orders, then its landing table /lake/raw, planned at epoch 1"),
+        ("/lake/raw", "topic orders, then its landing table /lake/raw, planned at epoch 7"),
         (None, "topic orders"),
     ],
 )
