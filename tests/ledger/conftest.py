@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ledger.json_target import JsonBuild
+
 HERE = Path(__file__).parent
 REPO = HERE.parents[1]
 
@@ -47,3 +49,8 @@ def write_log(tmp_path: Path) -> WriteLog:
         return tmp_path / "table"
 
     return _write
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> JsonBuild:
+    return JsonBuild(tmp_path)

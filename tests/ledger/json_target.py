@@ -22,6 +22,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.ledger.admission import OWNER
+from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.testing.applications import MADE
@@ -108,3 +109,14 @@ class JsonBuild(Model):
                 return fx.CommandsRead(self.now, self.reader.commands(self.draft().build), self.files if files else ())
             case _:
                 return super().answer(effect)
+
+
+def commit_file(table: str, version: int) -> Path:
+    return Path(table, "_delta_log", commit_name(version))
+
+
+def forget(log: JsonLog, table: str, *versions: int) -> None:
+    """The log is cleaned up: these commits are gone, and a checksum says what they said of the table."""
+    log.write_checksum()
+    for version in versions:
+        commit_file(table, version).unlink()
