@@ -127,11 +127,9 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def _source(found: dict[str, Any]) -> str:
-    topic, table = found["topic"], found["source"]
-    landing = None if table is None else f"{table}, planned at epoch {found['snapshot_epoch']}"
-    if topic is None:
-        return str(landing)
-    return f"topic {topic}" if landing is None else f"topic {topic}, then its landing table {landing}"
+    topic = f"topic {found['topic']}" if found["topic"] else ""
+    table = f"{found['source']}, planned at epoch {found['snapshot_epoch']}" if found["source"] else ""
+    return f"{topic}, then its landing table {table}" if topic and table else topic or table
 
 
 def _differs(found: dict[str, Any] | None) -> list[str]:

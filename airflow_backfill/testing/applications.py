@@ -49,7 +49,8 @@ from airflow_backfill.ledger.control_folder import OF_A_BUILD, location_beside
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_source import open_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.application import after_plan, concluded, ended, following, kept, work_through
+from airflow_backfill.spark.run.application import concluded, ended, kept
+from airflow_backfill.spark.run.next_phases import after_plan, following, work_through
 from airflow_backfill.spark.run.phases import EXPLAIN, checked, parser, size
 from airflow_backfill.testing.json_log import JsonLog
 

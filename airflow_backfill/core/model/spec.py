@@ -137,6 +137,11 @@ class BackfillSpec:
         return self.topic.decoding.dead_letters if self.topic is not None else None
 
     @property
+    def topic_name(self) -> str | None:
+        """The name of the topic; None if the source is a table only."""
+        return self.topic.name if self.topic is not None else None
+
+    @property
     def _tables(self) -> dict[str, str]:
         """The location of each table of the build, by its role."""
         found = {"source": self.source, "target": self.target, "dead_letters": self.dead_letters}

@@ -29,7 +29,7 @@ def summarize(state: BuildState) -> dict[str, Any]:
         "build": plan.build,
         "name": plan.spec.name,
         "source": plan.spec.source,
-        "topic": None if plan.spec.topic is None else plan.spec.topic.name,
+        "topic": plan.spec.topic_name,
         "target": plan.spec.target,
         "strategy": plan.spec.strategy,
         "phase": state.phase.value,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -21,30 +20,19 @@ from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.errors import BackfillError, Fenced, InvalidSpec, NotAllowedNow, NotPlanned, SparkIncomplete
-from airflow_backfill.core.gates.gate import Ready, Verdict, Waiting
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.core.values.options import invalid, parsed
+from airflow_backfill.core.values.options import parsed
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.phases import (
-    APPLICATIONS,
-    EXPLAIN,
-    GATE,
-    REPORT,
-    Interpreter,
-    checked,
-    gate_of,
-    goal_of,
-    parser,
-    size,
-)
+from airflow_backfill.spark.run.next_phases import after_plan, following, work_through
+from airflow_backfill.spark.run.phases import EXPLAIN, REPORT, checked, parser, size
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.run.watchdog import watched
 from airflow_backfill.spark.session.carried import carried
@@ -57,8 +45,6 @@ if TYPE_CHECKING:
 
     from airflow_backfill.spark.run.interpreter import Shell
 
-NextPhase = tuple[str, argparse.Namespace]
-"""The name of a phase and its options."""
 _API = "spark.api.mode"
 
 
@@ -291,64 +277,6 @@ def ended(control: ControlFolder, cancel: Callable[[], BuildState]) -> dict[str,
             raise
         logging.warning("the build is dropped as it is: %s", error)
         return {"unreadable": error.to_json()}
-
-
-def work_through(
-    application: str, options: argparse.Namespace, shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
-) -> BuildState:
-    """Reach the application's goal, then those of ``--then``; see ``go_on``."""
-    then = following(options)
-    return go_on(reach(goal_of(application, options, shell), options.build), then, shell, reach)
-
-
-def after_plan(
-    state: BuildState, then: Sequence[NextPhase], shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
-) -> BuildState:
-    """Go on with a small build: its plan's task ends soon after. A large one begins in the task of the snapshot."""
-    return go_on(state, then, shell, reach) if state.plan.small else state
-
-
-def go_on(
-    state: BuildState, then: Sequence[NextPhase], shell: Interpreter, reach: Callable[[Goal, str | None], BuildState]
-) -> BuildState:
-    """Reach the goals of these phases up to a closed gate, for as long as that goes well. What does not go well is left
-    to the task whose phase it is: that task will meet the same error, and say so.
-    """
-    for phase, its in then:
-        try:
-            if phase != GATE:
-                state = reach(goal_of(phase, its, shell), state.plan.build)
-            elif not _opens(drive(gate_of(its, state.plan.build), shell.answer)):
-                break
-        except Exception:
-            logging.warning("%s is left to its own task", phase, exc_info=True)
-            break
-    return state
-
-
-def _opens(verdict: Verdict) -> bool:
-    """Whether the gate is open. If not, what follows is left to tasks of its own."""
-    if isinstance(verdict, Ready):
-        return True
-    why = verdict.reasons if isinstance(verdict, Waiting) else verdict.error
-    logging.info("the application ends before the gate: %s", why)
-    return False
-
-
-def following(options: argparse.Namespace) -> list[NextPhase]:
-    """The phases that ``--then`` names."""
-    return [_following(line, options.target) for line in getattr(options, "then", ())]
-
-
-def _following(line: str, target: str) -> NextPhase:
-    try:
-        phase, *words = shlex.split(line)
-    except ValueError as error:
-        raise invalid("then", line, f"is not a phase and its arguments ({error})") from None
-    follow = [name for name, application in APPLICATIONS.items() if application.follows]
-    if phase not in follow:
-        raise invalid("then", line, f"must begin with one of {', '.join(follow)}")
-    return phase, checked(parser(phase).parse_args(["--target", target, *words]))
 
 
 def reach(goal: Goal, shell: Shell, me: Attempt, build: str | None) -> BuildState:

@@ -10,7 +10,8 @@ import pytest
 
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.values.round_size import RoundSize
-from airflow_backfill.spark.run.application import following, main
+from airflow_backfill.spark.run.application import main
+from airflow_backfill.spark.run.next_phases import following
 from airflow_backfill.spark.run.phases import APPLICATIONS, checked, parser, size
 from airflow_backfill.spark.session import settings
 
