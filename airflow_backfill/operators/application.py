@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
@@ -29,6 +29,7 @@ from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
+from airflow_backfill.operators.ended import failure, said
 from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.progress import Reporter
@@ -128,6 +129,7 @@ class ApplicationOperator(TellsLineage):
         self.then: Sequence[Follows] = ()
         self.spark_ui = ""
         self._launched: BaseOperator | None = None
+        self._killed = False
 
     def shares_with(self, other: ApplicationOperator) -> bool:
         """Whether both start Spark alike, so that one application can do the work of both."""
@@ -178,6 +180,7 @@ class ApplicationOperator(TellsLineage):
             return self.proceed(context, ran=True)
 
     def on_kill(self) -> None:
+        self._killed = True
         if self._launched is not None:
             self._launched.on_kill()
 
@@ -240,7 +243,8 @@ class ApplicationOperator(TellsLineage):
         """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, the
         launcher's error is raised, and it is the outcome if the application does surely not run.
         """
-        trouble, before = None, REQUESTS.made
+        trouble: BaseException | None = None
+        before = REQUESTS.made
         try:
             with self._reporter(context, lambda: self.meanwhile(context, me), (me, self._document(context))):
                 run()
@@ -252,29 +256,33 @@ class ApplicationOperator(TellsLineage):
                 kwargs=deferred.kwargs,
                 timeout=deferred.timeout,
             )
+        except AirflowTaskTimeout as error:
+            self.on_kill()
+            trouble = error
         except Exception as error:
             trouble = error
         finally:
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
         if outcome is None:
+            why = said(trouble, killed=self._killed)
             if self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended):
-                self._store_failure(me, trouble)
+                self._store_failure(me, trouble, why)
                 if self.reached():
-                    self.log.warning("it had reached the goal of this task; the next one goes on: %s", _said(trouble))
+                    self.log.warning("it had reached the goal of this task; the next one goes on: %s", why)
                     return {}
             if isinstance(trouble, BackfillError):
                 raise trouble
-            raise _failure(_said(trouble), me) from trouble
+            raise failure(why, me) from trouble
         if outcome["code"] != "OK":
             raise error_in(outcome) from trouble
         return cast("dict[str, Any]", outcome["result"])
 
-    def _store_failure(self, me: Attempt, trouble: Exception | None) -> None:
+    def _store_failure(self, me: Attempt, trouble: BaseException | None, why: str) -> None:
         """Store why an application failed that could not store it. Only the first line: the others are of its log, and
         may have values of rows.
         """
-        error = trouble if isinstance(trouble, BackfillError) else _failure(_said(trouble).partition("\n")[0], me)
+        error = trouble if isinstance(trouble, BackfillError) else failure(why.partition("\n")[0], me)
         try:
             self.ledger.control(self.target).store_outcome(me, error.to_json())
         except BackfillError:
@@ -356,29 +364,6 @@ class ApplicationOperator(TellsLineage):
             "last_try": last_try(context),
             "map_index": ti.map_index,
         }
-
-
-_KILLED = ("-9", "137")
-"""The statuses of spark-submit, and of a Python that it ran, after SIGKILL."""
-
-
-def _failure(said: str, me: Attempt) -> ApplicationFailed:
-    return ApplicationFailed(f"the application ended without an outcome: {said}; see its log", attempt=me.name)
-
-
-def _said(trouble: Exception | None) -> str:
-    """The first line of the launcher's error, without the command line, which may contain a secret; and the end of what
-    follows, which is of the application's log.
-    """
-    if trouble is None:
-        return "no error was reported"
-    first, _, more = str(trouble).partition("\n")
-    _, cut, status = first.rpartition(" Error code is: ")
-    if cut:
-        status = status.removesuffix(".")
-        why = " (killed, as by the kernel if memory runs out)" if status in _KILLED else ""
-        first = f"exit status {status}{why}"
-    return "\n".join(filter(None, (first[-2000:], more[-2000:])))
 
 
 def attempt_in(stored: JsonValue) -> Attempt | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -33,6 +34,8 @@ ARGUMENTS = {
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "application_args"
 }
 """The arguments of Airflow's operator that a task may have. Those of the application are ours."""
+ENDING_SECONDS = 5.0
+"""How long a spark-submit that was killed may need to end."""
 
 
 def with_arguments(init: Callable[..., None]) -> Callable[..., None]:
@@ -172,6 +175,9 @@ class SparkSubmit(SparkSubmitOperator):
             return True  # nothing was submitted
         process = self._hook._submit_sp
         modes = (self._hook._connection["deploy_mode"], (self.conf or {}).get("spark.submit.deployMode"))
+        if process is not None:
+            with suppress(TimeoutExpired):  # it may just have been killed
+                process.wait(ENDING_SECONDS)
         return "cluster" not in modes and (process is None or process.poll() is not None)
 
     def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:

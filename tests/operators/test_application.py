@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import signal
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.reports.attempt_status import Life
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.clock import now_ms
-from airflow_backfill.ledger.process import TASK, lives
+from airflow_backfill.ledger.process import lives
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.operators.plan import PlanOperator
@@ -26,39 +27,10 @@ from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.spark.kafka.reader_options import connection
-from tests.airflow.runs import ROOT
 from tests.airflow.task import new_context
 from tests.airflow.without_spark import built
 from tests.loopback import answering
-
-# Writes its arguments down, and runs the application that needs no Spark.
-SCRIPT = f"""#!{sys.executable}
-import json, os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {str(ROOT)!r})
-Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
-Path(os.environ["SUBMITTED"]).with_name("inherited").write_text(
-    str({{name: os.environ.get(name) for name in ({VARIABLE!r}, "AWS_SECRET_ACCESS_KEY")}})
-)
-Path(os.environ["SUBMITTED"]).with_name("task").write_text(os.environ.get({TASK!r}, ""))
-if "--files" in sys.argv:
-    brought = sys.argv[sys.argv.index("--files") + 1].split("#")
-    mode = oct(os.stat(brought[0]).st_mode & 0o777)
-    document = {{"as": brought[1], "mode": mode, "text": Path(brought[0]).read_text(), "path": brought[0]}}
-    Path(os.environ["SUBMITTED"]).with_name("brought").write_text(json.dumps(document))
-print("Submitted application application_1700000000000_0001", flush=True)
-if os.environ.get("DIES"):
-    print(*100 * ["row: canary " + 99 * "."], sep="\\n", file=sys.stderr)
-    print("java.lang.OutOfMemoryError: Java heap space", file=sys.stderr, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL) if os.environ["DIES"] == "killed" else sys.exit(1)
-from airflow_backfill.testing.applications import main
-entry = next(n for n, word in enumerate(sys.argv) if word.endswith(".py"))
-outcome = main(Path(sys.argv[entry]).stem, sys.argv[entry + 1:])
-if os.environ.get("DIES_BEHIND"):
-    max(Path(sys.argv[sys.argv.index("--target") + 1] + ".backfill").rglob("*outcome*")).unlink()
-    os.kill(os.getpid(), signal.SIGKILL)
-sys.exit(0 if outcome["code"] == "OK" else 1)
-"""
+from tests.operators.spark_submit_script import SCRIPT
 
 LAKE = json.dumps({"conn_type": "table_backfill", "extra": {"aws_secret_access_key": "nightingale"}})
 KAFKA = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "kafka:9092", "ssl.keystore.key": "canary"}})
@@ -256,14 +228,34 @@ def test_an_application_that_dies_is_tried_again(context, source, target, submit
     assert "OutOfMemoryError" not in found.message and "canary" not in found.message
 
 
+@pytest.mark.parametrize("of", ["SIGTERM", "SIGALRM"])
+def test_one_that_airflow_ends_has_ended(context, source, target, submitted, monkeypatch, of):
+    """Its task is cleared, or runs into its ``execution_timeout``."""
+    built(source, target, "plan")
+    monkeypatch.setenv("HANGS", of)
+    operator = SnapshotOperator(task_id="t", target=str(target))
+    before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+    try:
+        with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*Airflow has ended it"), timeout(60):
+            operator.execute(context)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    found = newest_of(target)
+    assert (found.life, found.outcome, found.retry) == (Life.ENDED, "APPLICATION_FAILED", True)
+
+
+@pytest.mark.parametrize("of", ["SIGKILL", "SIGALRM"])
 def test_one_that_dies_behind_the_goal_of_its_task_is_left_to_the_next_one(
-    context, source, target, submitted, monkeypatch
+    context, source, target, submitted, monkeypatch, of
 ):
-    """The application of a small build is killed in its proof: the plan has succeeded."""
-    monkeypatch.setenv("DIES_BEHIND", "1")
+    """The application of a small build is killed in its proof, or the time of its task is over: the plan has
+    succeeded.
+    """
+    monkeypatch.setenv("DIES_BEHIND", of)
     context["ti"].max_tries = 0
     arguments = {"build_name": "orders", "source": str(source), "target": str(target), "key": ["id"]}
-    build = PlanOperator(task_id="t", **arguments).execute(context)["build"]
+    with timeout(60):
+        build = PlanOperator(task_id="t", **arguments).execute(context)["build"]
     assert newest_of(target).outcome == "APPLICATION_FAILED"
     assert SnapshotOperator(task_id="t", target=str(target)).execute(new_context())["build"] == build
     assert newest_of(target).outcome == "APPLICATION_FAILED"
