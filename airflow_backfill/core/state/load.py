@@ -137,9 +137,9 @@ class Remains:
 
 
 def remains(build: str | None = None) -> Asks[Remains]:
-    """The newest readable barrier (of ``build``, if given), and the readable ones of the other lanes."""
+    """The newest readable barrier of ``build``, or of the one that was planned here, and those of the other lanes."""
     head = yield from ReadHead()
-    highest = 0
+    highest, strangers = 0, list[str]()
     for version in range(head, -1, -1):
         try:
             commit = yield from ReadCommit(version)
@@ -149,6 +149,8 @@ def remains(build: str | None = None) -> Asks[Remains]:
             break
         except RecordInvalid:
             continue
+        if build is None:
+            record = yield from _planned_here(record, strangers)
         if record is not None:
             newest = Barrier.of(commit, record)
             try:

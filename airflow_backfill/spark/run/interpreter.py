@@ -10,7 +10,7 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Fenced, Interrupted
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Fenced, Interrupted, SourceUnavailable
 from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import Plan, app_id
@@ -46,6 +46,12 @@ log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 SUPERSEDED = "superseded"
+READS = (fx.ReadHead, fx.ReadCommit, fx.ReadPlan, fx.ReadCommands, fx.ReadSourceLog)
+"""Effects that only read logs and orders. Rounds and proofs are repeated by the attempt itself."""
+READS_AGAIN = (1, 4, 16, 64)
+"""Seconds before a read that a store has not answered is repeated. A build of weeks meets many such times, and each
+would use up one of its task's tries.
+"""
 
 
 class Shell:
@@ -84,6 +90,15 @@ class Shell:
         """The answer to an effect. If a command stops a long effect: raises Interrupted, or, for CommitRecord, returns
         a CommitOutcome with it. Errors are coded, so that an attempt can tell which of them pass.
         """
+        for seconds in READS_AGAIN if isinstance(effect, READS) else ():
+            try:
+                return self._answered(effect)
+            except SourceUnavailable as error:
+                log.warning("%s; asked again in %d s", error, seconds)
+                self.stopped.wait(seconds)
+        return self._answered(effect)
+
+    def _answered(self, effect: fx.Effect[Any]) -> Any:
         if self.stopped.is_set():
             raise ApplicationFailed("the application was stopped")
         try:

@@ -25,6 +25,7 @@ from airflow_backfill.core.errors import (
 )
 from airflow_backfill.core.target_table.null_partitions import NULL_PARTITION, or_null
 from airflow_backfill.ledger.java_error import Trouble, incomplete, innermost, text_of, troubles
+from airflow_backfill.ledger.log_listing import LOG
 from airflow_backfill.ledger.store import expired
 from airflow_backfill.spark.session.kafka_failure import kafka_error
 from airflow_backfill.spark.session.redaction import redacts
@@ -42,6 +43,8 @@ _NO_COMMIT = "Could not find any delta files for version"
 _DAMAGED = ("ChecksumException", "ParquetDecodingException", "TProtocolException")
 _HELD_ROWS_GONE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _NO_PARQUET = ("is not a Parquet file", "can not read class org.apache.parquet")
+_NO_ACTIONS = "MALFORMED_RECORD_IN_PARSING"
+"""What Spark says of a damaged commit, and of an expression that fails to parse a text."""
 _VERSIONS = re.compile(r"Versions \(([0-9]+(?:, ?[0-9]+)*)\) are not contiguous")
 _FULL = "No space left on device"
 _CONFLICT = re.compile(r"\(Service: S3, Status Code: 409\b")
@@ -236,8 +239,11 @@ def _scratch_gone(error: BaseException) -> ApplicationFailed | None:
 
 
 def _damaged(error: BaseException) -> FileDamaged | None:
-    for trouble in troubles(error):
-        if trouble.kind in _DAMAGED or any(text in trouble.text for text in _NO_PARQUET):
+    found = list(troubles(error))
+    malformed = any((trouble.condition or "").startswith(_NO_ACTIONS) for trouble in found)
+    for trouble in found:
+        of_log = malformed and f"/{LOG}/" in trouble.text
+        if of_log or trouble.kind in _DAMAGED or any(text in trouble.text for text in _NO_PARQUET):
             what = _file(error, trouble)
             return FileDamaged(
                 f"{what} is damaged, so its rows cannot be read: {trouble.said}; restore the file (from a copy, or the "

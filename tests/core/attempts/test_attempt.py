@@ -15,7 +15,9 @@ from airflow_backfill.core.errors import (
     BackfillError,
     ExecutorLost,
     Fenced,
+    HistoryLost,
     NotPlanned,
+    SourceReplaced,
     SourceUnavailable,
     TargetContended,
     TargetDiverged,
@@ -317,6 +319,19 @@ def test_rows_of_somebody_else_during_the_comparison_make_it_worthless() -> None
         attempt.finish()
     with pytest.raises(TargetDiverged):
         model.run(FINISH)
+
+
+@pytest.mark.parametrize("error", [VerificationFailed("rows differ"), HistoryLost("no such version")])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_proof_that_fails_on_another_source_says_so(error: BackfillError, replaced: bool) -> None:
+    model = caught_up()
+    attempt = model.start(VERIFY)
+    attempt.until(fx.VerifyTarget)
+    if replaced:
+        model.alter(table_id="source-2")
+    attempt.step(error)
+    with pytest.raises(SourceReplaced if replaced else type(error)):
+        attempt.finish()
 
 
 def test_a_source_that_does_not_answer_is_asked_again_for_a_minute_and_a_half() -> None:

@@ -153,6 +153,16 @@ def test_a_late_commit_of_a_dropped_build_is_none_of_this_one() -> None:
     assert model.run(CONSUME).applied == V + 2
 
 
+@pytest.mark.parametrize("epoch", [None, V + 2])
+def test_a_late_commit_of_a_dropped_build_is_not_the_build_to_recover(epoch: int | None) -> None:
+    """Where transaction ids have expired, only records say which build it is."""
+    model = sealed(times=2)
+    model.run(CONSUME)
+    model._txns.clear()
+    land(model, late(model))
+    assert Running(model, recover(model.attempt(), epoch)).finish().applied == V + 2
+
+
 def test_rows_of_a_dropped_build_are_those_of_another_writer() -> None:
     model = sealed(times=2)
     model.run(CONSUME)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import TargetBusy
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.ledger.log_listing import commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.spark.delta.snapshot_files import SnapshotFiles
 from airflow_backfill.spark.run.application import attempted
@@ -93,6 +94,15 @@ def test_a_file_that_is_cut_short_fails_for_good_and_once_restored_the_task_goes
     assert outcome["message"].startswith(outcome["data"]["file"]) and "restore the file" in outcome["message"]
     data.write_bytes(whole)
     assert build.snapshot().sealed
+
+
+def test_a_commit_that_is_cut_short_is_no_expression_that_fails(source: Source) -> None:
+    commit = Path(source.path, "_delta_log", commit_name(source.head))
+    commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+    commit.write_bytes(commit.read_bytes()[:-50])
+    error = coded(raised(source.at(source.head).collect))
+    assert (error.code, error.retry) == ("FILE_DAMAGED", False)
+    assert commit.name in error.data["file"] and "on a row" not in error.message
 
 
 def raised(work: Callable[[], Any]) -> Exception:
