@@ -54,12 +54,17 @@ class Remote:
 
 
 @pytest.fixture
-def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], None]], None]:
-    """Makes every store that is opened from now on remote."""
+def remote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[str], None]], None]:
+    """Makes every store of this test that is opened from now on remote: threads of earlier ones may still read."""
 
     def opened(before: Callable[[str], None]) -> None:
         own = open_store._open
-        monkeypatch.setattr(open_store, "_open", lambda *given: Remote(own(*given), before))
+
+        def opens(url: str, *given: Any) -> Any:
+            store = own(url, *given)
+            return Remote(store, before) if str(tmp_path) in url else store
+
+        monkeypatch.setattr(open_store, "_open", opens)
 
     return opened
 
