@@ -129,7 +129,7 @@ def as_text(found: dict[str, Any]) -> str:
 def _source(found: dict[str, Any]) -> str:
     topic = f"topic {found['topic']}" if found["topic"] else ""
     table = f"{found['source']}, planned at epoch {found['snapshot_epoch']}" if found["source"] else ""
-    return f"{topic}, then its landing table {table}" if topic and table else topic or table
+    return ", then its landing table ".join(filter(None, (topic, table)))
 
 
 def _differs(found: dict[str, Any] | None) -> list[str]:

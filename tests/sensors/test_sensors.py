@@ -14,7 +14,6 @@ from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.upstream import UpstreamOperator
-from airflow_backfill.sensors.admission import AdmissionSensor
 from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
@@ -187,12 +186,6 @@ def test_an_application_whose_trigger_was_lost_ends_no_wait(context, source, tar
     assert waits.value.trigger.deadline == deadline
 
 
-def test_a_writer_is_not_held_back_for_good_by_a_trigger_that_was_lost(context, source, target):
-    built(source, target, "plan", "snapshot", "consume_log")
-    commit_to(source, 9)
-    assert admission(target).resume_execution(TRIGGER_FAIL_REPR, LOST, context) is False
-
-
 def test_a_trigger_has_time_to_start_before_it_counts_as_lost(context, source, target):
     with pytest.raises(TaskDeferred) as waits:
         door(target, deferrable=True, timeout=100).execute(context)
@@ -328,40 +321,6 @@ def test_who_has_a_trigger_or_a_process_for_each_poll_does_not_wait_for_the_stor
     monkeypatch.setattr(GateWatch, "gate", Away(1).wrapped(GateWatch.gate))
     with pytest.raises(SourceUnavailable, match="away"):
         gate(target, **options).poke(context)
-
-
-def admission(target, **options):
-    return AdmissionSensor(
-        **{"task_id": "may_write", "target": str(target), "poke_interval": 0, "max_lag": 2} | options
-    )
-
-
-def test_a_writer_waits_until_enough_of_the_log_is_applied_and_never_for_good(context, source, target):
-    built(source, target, "plan", "snapshot", "consume_log")
-    commit_to(source, 2)
-    assert admission(target).execute(context) is True
-    commit_to(source)
-    assert admission(target, timeout=0).execute(context) is False
-    assert context["task_state_store"]["waiting"] == ["3 epochs are pending after epoch 3"]
-    waiting = admission(target, deferrable=True)
-    with pytest.raises(TaskDeferred) as deferred:
-        waiting.execute(context)
-    assert waiting.resumed(context, event={"deadline": 0}) is False
-    assert deferred.value.trigger.due() is False
-    built(source, target, "consume_log")
-    assert deferred.value.trigger.due() is True
-    assert waiting.resumed(context, event={"deadline": deferred.value.trigger.deadline}) is True
-
-
-@pytest.mark.parametrize("applications", [(), ("plan",), ("plan", "snapshot", "consume_log", "cancel"), WHOLE])
-def test_a_writer_waits_for_no_other_build_and_for_no_error(context, source, target, applications):
-    if applications:
-        built(source, target, *applications)
-    commit_to(source, 9)
-    assert admission(target, max_lag=0).execute(context) is True
-    if applications:
-        foreign(target)
-        assert admission(target, max_lag=0).execute(context) is True
 
 
 @pytest.mark.parametrize(

@@ -152,9 +152,9 @@ MUTANTS = (
     ),
     Mutant(
         "an error of the verification is a pass",
-        "            certificate = yield from _proven(state, asked)",
+        "            certificate = yield from compared(state, asked)",
         "            try:\n"
-        "                certificate = yield from _proven(state, asked)\n"
+        "                certificate = yield from compared(state, asked)\n"
         "            except Exception:\n"
         "                from airflow_backfill.core.model.certificate import Certificate\n"
         "                certificate = Certificate(epoch, state.proven, 0, 'none', 1, 0, row_hash)",

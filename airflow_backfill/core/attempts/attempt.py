@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_backfill.core.attempts.goals import CancelGoal, Goal, ResumeGoal
+from airflow_backfill.core.attempts.proving import compared
 from airflow_backfill.core.attempts.throttle import due_after, held
 from airflow_backfill.core.errors import (
     BackfillError,
@@ -30,7 +31,6 @@ from airflow_backfill.core.errors import (
     SourceUnavailable,
     TargetContended,
 )
-from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.record import Pending, Record, app_id
 from airflow_backfill.core.reports.progress import progress_with
 from airflow_backfill.core.source.backlog import Backlog
@@ -356,24 +356,13 @@ def decided(state: BuildState, lane: int, observed: Observed, step: Step, *, beg
         case Certify(epoch, row_hash, kind, sample):
             no_rows = state.totals.records_without_row
             asked = VerifyTarget(epoch, state.proven, state.positions, row_hash, kind, no_rows, sample)
-            certificate = yield from _proven(state, asked)
+            certificate = yield from compared(state, asked)
             return Move(Event.CERTIFY, changes=Changes(certificate=certificate))
         case Move(event=Event.FINISH | Event.CANCEL):
             cost = yield from ReadCost()
             return replace(step, changes=replace(step.changes, cost=cost))
         case _:
             return step
-
-
-def _proven(state: BuildState, asked: VerifyTarget) -> Asks[Certificate]:
-    """The certificate. If the proof fails because the source was replaced meanwhile, that is the error."""
-    try:
-        return (yield from asked)
-    except BackfillError as error:
-        if not error.retry:
-            source = yield from ReadSourceLog(state.reached)
-            check_source(state.plan, source, state.reached, state.stands)
-        raise
 
 
 def _renewed(wait: Wait, state: BuildState, lane: int, observed: Observed) -> Move | Wait:

@@ -1,16 +1,28 @@
-"""A proof without a commit, for a build that goes on working meanwhile, or has been handed over."""
+"""The proof of a build, and one without a commit: for a build that works meanwhile, or has been handed over."""
 
 from __future__ import annotations
 
-from airflow_backfill.core.errors import NotAllowedNow, VerificationFailed
+from airflow_backfill.core.errors import BackfillError, NotAllowedNow, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.source.identity import check_history
 from airflow_backfill.core.state.effect import Asks, ReadSourceLog, VerifyTarget
 from airflow_backfill.core.state.load import load
+from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.differing import how_many_differ
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
+
+
+def compared(state: BuildState, asked: VerifyTarget) -> Asks[Certificate]:
+    """The certificate of a comparison. If it fails because the source was replaced meanwhile, raises SourceReplaced."""
+    try:
+        return (yield from asked)
+    except BackfillError as error:
+        if not error.retry:
+            source = yield from ReadSourceLog(state.reached)
+            check_history(state.plan, source, state.reached, state.stands)
+        raise
 
 
 def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[Certificate]:
@@ -30,8 +42,9 @@ def prove(build: str | None, row_hash: RowHash, *, full: bool = False) -> Asks[C
     check_history(state.plan, (yield from ReadSourceLog(state.applied)), state.applied, state.stands)
     anew = full or row_hash is not RowHash.TYPED or state.recovered is not None
     kind = ProofKind.FULL if anew else state.plan.spec.proof
+    asked = VerifyTarget(state.applied, state.proven, state.positions, row_hash, kind, no_rows)
     try:
-        return (yield from VerifyTarget(state.applied, state.proven, state.positions, row_hash, kind, no_rows))
+        return (yield from compared(state, asked))
     except VerificationFailed as failed:
         counts, target = failed.data.get("counts"), state.plan.spec.target
         if state.phase is Phase.CATCH_UP or not state.plan.spec.key or counts is None:

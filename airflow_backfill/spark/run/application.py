@@ -31,7 +31,7 @@ from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.reader import BuildReader
-from airflow_backfill.spark.run.next_phases import after_plan, following, work_through
+from airflow_backfill.spark.run.next_phases import Reach, after_plan, following, work_through
 from airflow_backfill.spark.run.phases import EXPLAIN, REPORT, checked, parser, size
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.run.watchdog import watched
@@ -228,7 +228,7 @@ def work(
     from airflow_backfill.spark.session.lock import locked
     from airflow_backfill.spark.session.removal import drop_target, table_at
 
-    def reaching(shell: Shell) -> Callable[[Goal, str | None], BuildState]:
+    def reaching(shell: Shell) -> Reach:
         return lambda goal, build: reach(goal, shell, me, build)
 
     checked(options)

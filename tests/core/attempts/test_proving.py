@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.attempts.proving import prove
-from airflow_backfill.core.errors import NotAllowedNow, TargetDiverged, VerificationFailed
+from airflow_backfill.core.errors import NotAllowedNow, SourceReplaced, TargetDiverged, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.proof_kind import ProofKind
@@ -48,6 +48,18 @@ def test_a_foreign_change_of_rows_is_named_first() -> None:
     model.foreign("DELETE", data_change=True)
     with pytest.raises(TargetDiverged):
         proven(model)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_source_that_is_replaced_meanwhile_is_the_error(replaced: bool) -> None:
+    model = upstream(2)
+    attempt = Running(model, prove(None, RowHash.TYPED))
+    attempt.until(fx.VerifyTarget)
+    if replaced:
+        model.alter(table_id="source-2")
+    attempt.step(VerificationFailed("rows differ"))
+    with pytest.raises(SourceReplaced if replaced else VerificationFailed):
+        attempt.finish()
 
 
 @pytest.mark.parametrize("counts", [{"missing": 3}, None])
