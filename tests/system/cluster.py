@@ -25,7 +25,9 @@ class Daemon:
         apart = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden)]
         start = [str(BIN / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *arguments]
         command = [*apart, *start] if hidden else start
-        environment = {**os.environ, **JAVA, "PATH": f"{BIN}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable}
+        # Credentials reach executors from the driver, or not at all.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | JAVA
+        environment |= {"PATH": f"{BIN}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable}
         environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": options}
         environment |= {"SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false"}
         self.process = subprocess.Popen(
@@ -57,8 +59,8 @@ class Daemon:
 class Cluster:
     """A master and its workers, each with one core. With ``kept`` a master that starts again knows its applications."""
 
-    def __init__(self, folder: Path, kept: bool = False) -> None:
-        self._kept = kept
+    def __init__(self, folder: Path, kept: bool = False, hidden: Path | None = None) -> None:
+        self._kept, self._hidden = kept, hidden
         self._folder, self.workers = folder, list[Daemon]()
         self.url = self._start_master("0")
 
@@ -76,6 +78,7 @@ class Cluster:
 
     def add_worker(self, hidden: Path | None = None) -> None:
         """A worker. ``hidden`` is a folder in whose place it sees an empty one, as another machine would."""
+        hidden = hidden or self._hidden
         folder = self._folder / f"worker-{len(self.workers)}"
         size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--webui-port", "0")
         worker = Daemon("worker.Worker", *size, self.url, hidden=hidden)
@@ -97,9 +100,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int, kept: bool = False) -> Iterator[Cluster]:
+def cluster(folder: Path, workers: int, kept: bool = False, hidden: Path | None = None) -> Iterator[Cluster]:
     """A cluster with so many workers while the block runs."""
-    one = Cluster(folder, kept)
+    one = Cluster(folder, kept, hidden)
     try:
         for _ in range(workers):
             one.add_worker()

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_backfill.core.kafka.connection import VARIABLE
+from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
+from demo.kafka.broker import Broker
+from demo.kafka.topic import Topic
 from tests.system.applications import Applications, all_phases
 from tests.system.cluster import Cluster, cluster
+from tests.system.lake import Lake
+from tests.system.s3 import BUCKET, SOURCES
+from tests.system.topic_workload import PLACE, ROW, TopicWorkload, connection, rows, shipped
 from tests.system.workload import Workload
 from tests.waiting import until
 
@@ -27,24 +36,73 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield one
 
 
-@pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain"])
-def test_a_build_outlives_a_worker(workload: Workload, tmp_path: Path, two_workers: Cluster, strategy: str) -> None:
-    target = str(tmp_path / "target")
-    apps = Applications(target, two_workers.confs(), master=two_workers.url)
-    with workload.writer():
-        apps.result("plan", "--spec", workload.spec(target, strategy=strategy))
-        reader = BuildReader(target)
+@dataclass
+class Site:
+    """A cluster whose machines share nothing with the driver but a lake on S3."""
+
+    lake: Lake
+    cluster: Cluster
+    driver: Path
+    """Temporary files of drivers. Workers see neither this folder nor the lake's."""
+
+    def applications(self, name: str) -> Applications:
+        apps = self.lake.applications(name, self.lake.way.behind)
+        apps.conf = {**self.cluster.confs(), **apps.conf, "spark.local.dir": str(self.driver)}
+        apps.master, apps.environment = self.cluster.url, {"TMPDIR": str(self.driver)}
+        return apps
+
+    def outlives_a_worker(self, apps: Applications, *words: str) -> dict[str, Any]:
+        """What the application of all phases returned. Meanwhile a worker was killed, and another one came."""
+        reader = BuildReader(apps.target)
         before = reader.log.head()
-        with apps.running("snapshot", *SMALL, *ALL) as me:
+        with apps.running("snapshot", *words) as me:
             until(lambda: reader.log.head() >= before + 3, SOON)
-            two_workers.workers[-1].kill()
-            two_workers.add_worker()
-        outcome = ControlFolder.beside(target).outcome(me)
+            self.cluster.workers[-1].kill()
+            self.cluster.add_worker()
+        outcome = ControlFolder.beside(apps.target).outcome(me)
         assert outcome is not None and outcome["code"] == "OK", (outcome, apps.log[-1][-3000:])
-        finished = outcome["result"]
+        result: dict[str, Any] = outcome["result"]
+        assert result["phase"] == "finished", apps.log[-1][-3000:]
+        return result
+
+
+@pytest.fixture(scope="module")
+def site(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    hidden = lake.folder.parent
+    driver = hidden / "driver"
+    driver.mkdir()
+    with cluster(tmp_path_factory.mktemp("site"), workers=2, hidden=hidden) as one:
+        yield Site(lake, one, driver)
+
+
+@pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain"])
+def test_a_build_outlives_a_worker(site: Site, strategy: str) -> None:
+    apps, lake = site.applications(strategy), site.lake
+    with lake.writer():
+        apps.result("plan", "--spec", lake.spec(apps.target, strategy=strategy))
+        finished = site.outlives_a_worker(apps, *SMALL, *ALL)
         followed = apps.result("upstream")
-    workload.check(target, finished["epoch"], finished["target_version"])
-    workload.check(target, followed["epoch"], followed["target_version"])
+    lake.check(apps.target, finished["epoch"], finished["target_version"])
+    lake.check(apps.target, followed["epoch"], followed["target_version"])
+
+
+def test_a_build_of_a_topic_outlives_a_worker(site: Site, broker: Broker, topic: Topic, tmp_path: Path) -> None:
+    """Executors read the records, with decoders that the driver sends them. The landing table is on S3, too."""
+    folder = site.lake.folder
+    workload = TopicWorkload(topic, folder / SOURCES / "landing")
+    apps = site.applications("clicks")
+    apps.conf = {**apps.conf, **shipped(tmp_path)}
+    apps.environment |= {VARIABLE: connection(broker)}
+    with workload.at_work():
+        apps.result("plan", "--spec", workload.spec(f"s3a://{SOURCES}/landing", apps.target, f"s3a://{BUCKET}/dead"))
+        finished = site.outlives_a_worker(apps, "--round-rows", "2000", *ALL)
+    apps.result("upstream")
+    splits = splits_of(BuildReader(apps.target).state().positions)
+    handed_over = workload.wanted({number: split.landed for number, split in splits.items()})
+    wanted, target = workload.wanted(), str(folder / BUCKET / "clicks")
+    assert rows(target, ROW, finished["target_version"]) == handed_over.rows
+    assert rows(target, ROW) == wanted.rows
+    assert rows(str(folder / BUCKET / "dead"), PLACE) == wanted.dead
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["recovery", "no recovery"])

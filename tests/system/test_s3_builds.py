@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_backfill.core.errors import CredentialsExpired
 from airflow_backfill.core.values.attempt import Attempt
@@ -17,7 +16,7 @@ from airflow_backfill.ledger.reader import BuildReader
 from tests.system.applications import Applications, all_phases
 from tests.system.identity import identity
 from tests.system.lake import Lake
-from tests.system.s3 import SECRET, gate, s3
+from tests.system.s3 import SECRET
 from tests.system.test_cluster import SOON
 from tests.waiting import until
 
@@ -40,15 +39,6 @@ KILLS = {
 def every_token_is_good(lake: Lake) -> Iterator[None]:
     yield
     lake.way.knows = lambda token: True
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    folder = tmp_path_factory.mktemp("s3")
-    with s3(folder) as service, gate(service) as way, pytest.MonkeyPatch.context() as patch:
-        for name, value in way.environment.items():
-            patch.setenv(name, value)
-        yield Lake(spark, folder / "objects", way)
 
 
 @contextmanager

@@ -26,12 +26,11 @@ from demo.kafka.broker import Broker
 from demo.kafka.topic import Topic
 from tests.kafka.conftest import LOGIN
 from tests.kafka.leaks import written
-from tests.spark.kafka.decoder_files import java_decoder
 from tests.spark.kafka.topics import Landing, numbered
 from tests.system import event_log
 from tests.system.applications import Applications, all_phases
 from tests.system.last_values import HISTORY, LastValues
-from tests.system.topic_workload import DECODING, SELECT, WHERE, TopicWorkload, python_decoders, rows
+from tests.system.topic_workload import PLACE, ROW, TopicWorkload, connection, rows, shipped
 from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -41,42 +40,15 @@ LAG = ("--max-lag-epochs", str(LAG_EPOCHS))
 SMALL = ("--round-rows", "400")
 ALL = all_phases(LAG_EPOCHS)
 WRONG = "the wrong password"
-ROW = ["partition", "offset", "length", "id", "page"]
-PLACE = ["partition", "offset"]
-
-
-def connection(broker: Broker, password: str = LOGIN.password, *, trusting: bool = True) -> str:
-    """How to reach a broker that asks for a password behind TLS."""
-    said = {
-        "bootstrap.servers": broker.sasl_tls_servers,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": LOGIN.user,
-        "sasl.password": password,
-    }
-    return json.dumps({**said, "ssl.ca.pem": broker.certificate.read_text()} if trusting else said)
 
 
 @pytest.mark.soak
 def test_a_build_of_a_topic_survives_a_kill_while_it_reads(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     workload = TopicWorkload(topic, tmp_path / "landing")
     target, dead, events = str(tmp_path / "target"), str(tmp_path / "dead"), tmp_path / "events"
-    shipped = {
-        "spark.jars": str(java_decoder(tmp_path)),
-        "spark.submit.pyFiles": str(python_decoders(tmp_path)),
-    }
-    apps = Applications(target, {**event_log.confs(events), **shipped})
+    apps = Applications(target, {**event_log.confs(events), **shipped(tmp_path)})
     apps.environment[VARIABLE] = connection(broker)
-    spec = {
-        "name": "clicks",
-        "source": workload.landing.table,
-        "target": target,
-        "strategy": "source",
-        "topic": {"name": topic.name, **DECODING, "undecodable": f"dead_letters:{dead}"},
-        "select": SELECT,
-        "where": WHERE,
-    }
-    plan, small = ("--spec", json.dumps(spec)), ("--round-rows", "1500")
+    plan, small = ("--spec", workload.spec(workload.landing.table, target, dead)), ("--round-rows", "1500")
     with workload.at_work():
         apps.result("plan", *plan)
         assert apps.run("snapshot", *small, crash="before_apply:3:group") is None

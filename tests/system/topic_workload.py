@@ -18,8 +18,10 @@ from confluent_kafka import Message
 from deltalake import DeltaTable
 from pyarrow.dataset import dataset
 
+from demo.kafka.broker import Broker
 from demo.kafka.topic import Record, Topic
-from tests.spark.kafka.decoder_files import package
+from tests.kafka.conftest import LOGIN
+from tests.spark.kafka.decoder_files import java_decoder, package
 from tests.spark.kafka.topics import Landing
 
 PARTITIONS = 3
@@ -30,6 +32,8 @@ AT_A_TIME = 20
 INTERVAL = 0.5
 """Seconds between two sendings; after every second one, what has come lands."""
 
+ROW = ["partition", "offset", "length", "id", "page"]
+PLACE = ["partition", "offset"]
 SELECT = ["partition", "offset", "key AS length", "id", "upper(page) AS page"]
 WHERE = "id IS NULL OR id % 5 <> 0"
 DECODING = {"key": "decoder:length", "value": "decoder:clicks"}
@@ -87,6 +91,23 @@ class Wanted:
             self.rows[(*place, len(key), click["id"], page)] += 1
 
 
+def shipped(folder: Path) -> dict[str, str]:
+    """Settings by which an application gets the decoders that the workload's spec names."""
+    return {"spark.jars": str(java_decoder(folder)), "spark.submit.pyFiles": str(python_decoders(folder))}
+
+
+def connection(broker: Broker, password: str = LOGIN.password, *, trusting: bool = True) -> str:
+    """How to reach a broker that asks for a password behind TLS."""
+    said = {
+        "bootstrap.servers": broker.sasl_tls_servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": LOGIN.user,
+        "sasl.password": password,
+    }
+    return json.dumps({**said, "ssl.ca.pem": broker.certificate.read_text()} if trusting else said)
+
+
 class TopicWorkload:
     """A topic with history, the end of which has landed, for a part of it from the start on."""
 
@@ -134,6 +155,12 @@ class TopicWorkload:
                 pass
         if turn % 2 == 0:
             self.landing.land_all()
+
+    def spec(self, source: str, target: str, dead: str) -> str:
+        """What a plan is told. ``source`` is where applications find the landing table."""
+        topic = {"name": self.topic.name, **DECODING, "undecodable": f"dead_letters:{dead}"}
+        tables = {"source": source, "target": target, "strategy": "source"}
+        return json.dumps({"name": "clicks", **tables, "topic": topic, "select": SELECT, "where": WHERE})
 
     def head(self) -> int:
         """The newest version of the landing table."""
