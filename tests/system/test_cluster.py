@@ -76,26 +76,31 @@ def site(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]
 
 
 @pytest.mark.parametrize("strategy", ["snapshot", "arrangement", "chain"])
-def test_a_build_outlives_a_worker(site: Site, strategy: str) -> None:
+def test_a_build_outlives_a_driver_and_a_worker(site: Site, strategy: str) -> None:
     apps, lake = site.applications(strategy), site.lake
     with lake.writer():
         apps.result("plan", "--spec", lake.spec(apps.target, strategy=strategy))
+        assert apps.run("snapshot", *SMALL, crash="before_commit:2:group") is None
         finished = site.outlives_a_worker(apps, *SMALL, *ALL)
         followed = apps.result("upstream")
     lake.check(apps.target, finished["epoch"], finished["target_version"])
     lake.check(apps.target, followed["epoch"], followed["target_version"])
 
 
-def test_a_build_of_a_topic_outlives_a_worker(site: Site, broker: Broker, topic: Topic, tmp_path: Path) -> None:
+def test_a_build_of_a_topic_outlives_a_driver_and_a_worker(
+    site: Site, broker: Broker, topic: Topic, tmp_path: Path
+) -> None:
     """Executors read the records, with decoders that the driver sends them. The landing table is on S3, too."""
     folder = site.lake.folder
     workload = TopicWorkload(topic, folder / SOURCES / "landing")
     apps = site.applications("clicks")
     apps.conf = {**apps.conf, **shipped(tmp_path)}
     apps.environment |= {VARIABLE: connection(broker)}
+    rounds = ("--round-rows", "2000")
     with workload.at_work():
         apps.result("plan", "--spec", workload.spec(f"s3a://{SOURCES}/landing", apps.target, f"s3a://{BUCKET}/dead"))
-        finished = site.outlives_a_worker(apps, "--round-rows", "2000", *ALL)
+        assert apps.run("snapshot", *rounds, crash="before_commit:2:group") is None
+        finished = site.outlives_a_worker(apps, *rounds, *ALL)
     apps.result("upstream")
     splits = splits_of(BuildReader(apps.target).state().positions)
     handed_over = workload.wanted({number: split.landed for number, split in splits.items()})
