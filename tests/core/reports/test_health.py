@@ -65,7 +65,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         Condition.WAITING,
         "an operator: attempt 4 (snapshot) ended with KEY_NULL: 3",
     ),
-    "failed, and is retried": (asked(HALF, LOST), Condition.WAITING, "Airflow tries again"),
+    "failed, and is retried": (asked(HALF, LOST), Condition.WAITING, "Airflow tries again, unless its task or"),
     "failed, and has no try left": (
         asked(HALF, replace(LOST, last_try=True)),
         Condition.WAITING,
@@ -80,7 +80,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
     "no next task": (
         asked(state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE), replace(OK, ended=NOW - NEXT_MS - 1)),
         Condition.STARVED,
-        "the finish task, which is due",
+        "the finish task, which is due: it is queued (is its pool full?), its DAG is paused, or it was skipped",
     ),
     "nobody ever ran": (asked(HALF), Condition.STARVED, "the snapshot task"),
     "held": (
