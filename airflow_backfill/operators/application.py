@@ -20,7 +20,7 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, InvalidSpec, error_in
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.duration import duration
@@ -339,12 +339,18 @@ class ApplicationOperator(TellsLineage):
         return belonging(SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark}), me)
 
     def _launch(self, me: Attempt) -> Launch:
-        py_files = self.spark.get("py_files")
+        py_files, conf = self.spark.get("py_files"), self.spark.get("conf") or {}
+        if not isinstance(conf, Mapping):
+            raise InvalidSpec(
+                f"conf: must be a mapping of Spark's settings, and is a {type(conf).__name__}; a template gives a "
+                "mapping in a DAG with render_template_as_native_obj=True",
+                field="conf",
+            )
         return Launch(
             application=self.spark.get("application") or self._entry_point,
             arguments=tuple(self._command_line(me)),
             py_files=py_files if py_files is not None else package_zip(),
-            conf=dict(self.spark.get("conf") or {}),
+            conf=dict(conf),
             environment=self._environment,
             name=self.spark["name"],
             task_id=self.task_id,

@@ -290,6 +290,15 @@ def test_a_worker_without_java_is_told_of_in_so_many_words(context, source, targ
     assert (found.outcome, found.lost) == ("SPARK_INCOMPLETE", True) and said in found.message
 
 
+@pytest.mark.parametrize("submit", [None, run_later])
+def test_a_template_that_gives_no_mapping_of_settings(context, source, target, submitted, submit):
+    built(source, target, "plan")
+    with pytest.raises(
+        AirflowFailException, match=r"SPEC_INVALID\] conf: must be a mapping .*, and is a str; a template"
+    ):
+        SnapshotOperator(task_id="t", target=str(target), submit=submit, conf="{'a.key': 'canary'}").execute(context)
+
+
 def test_an_application_without_a_word_is_told_of_with_what_may_be_wrong(context, source, target):
     built(source, target, "plan")
     silent = lambda launch: EmptyOperator(task_id="t")  # noqa: E731
