@@ -31,9 +31,11 @@ from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.spark.kafka.reader_options import connection
 from airflow_backfill.testing.applications import main
+from airflow_backfill.testing.launcher import RunHere
 from tests.airflow.launchers import run_later
 from tests.airflow.task import new_context
 from tests.airflow.without_spark import built
+from tests.failing import Expiring
 from tests.loopback import answering
 from tests.operators.spark_submit_script import SCRIPT
 
@@ -297,6 +299,27 @@ def test_a_template_that_gives_no_mapping_of_settings(context, source, target, s
         AirflowFailException, match=r"SPEC_INVALID\] conf: must be a mapping .*, and is a str; a template"
     ):
         SnapshotOperator(task_id="t", target=str(target), submit=submit, conf="{'a.key': 'canary'}").execute(context)
+
+
+def test_an_application_may_last_longer_than_the_session_token_of_its_tasks_connection(
+    context, source, target, monkeypatch
+):
+    built(source, target, "plan")
+    lake = Expiring(monkeypatch)
+
+    class Lasts(RunHere):
+        def execute(self, context):
+            super().execute(context)
+            lake.rotate()
+
+    operator = SnapshotOperator(
+        task_id="t",
+        target=str(target),
+        ledger_conn_id="lake",
+        submit=lambda launch: Lasts(task_id="t", launch=launch),
+    )
+    assert operator.execute(context)["epoch"] == 3
+    assert context["task_state_store"]["progress"]["phase_percent"] == 100.0
 
 
 def test_an_application_without_a_word_is_told_of_with_what_may_be_wrong(context, source, target):
