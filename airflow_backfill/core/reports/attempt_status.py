@@ -161,7 +161,7 @@ class AttemptStatus:
             life=Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
-            last_try=bool(document.get("last_try")),
+            last_try=bool(document.get("last_try")) or None in where,
             by=document.get("by"),
             why=document.get("why"),
             drawn=document.get("at"),

@@ -151,7 +151,8 @@ def _resting(
     if last is not None and last.life is Life.STARTING:
         return Health(Condition.STARVED, f"{_name(last)} waits for Spark to start", since=last.drawn)
     if last is not None and last.life is Life.SILENT:
-        return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
+        again = "give its command again" if last.instance is None else "clear its task"
+        return _stuck(f"{_name(last)} gives no sign of life; {again}", last.last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if last is not None and last.lost:
         return _lost(_name(last), last)
@@ -200,7 +201,9 @@ def _asks(why: str, way_out: str | None, since: int | None = None) -> Health:
 
 def _lost(name: str, one: AttemptStatus) -> Health:
     """An attempt that has failed, after which there is no other try."""
-    out = way_out(one.outcome or "", retry=one.retry, last_try=one.last_try)
+    out = way_out(one.outcome or "", retry=one.retry and one.instance is not None, last_try=one.last_try)
+    if one.retry and one.instance is None:
+        out = f"Nobody tries again: remove the cause, then give the command again. {out}"
     return _asks(f"{name} ended with {_error(one)}", out, one.ended)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.errors import DocumentDamaged, SourceUnavailable
-from airflow_backfill.core.reports.attempt_status import SILENT_MS, STARTING_MS, AttemptStatus, Life
+from airflow_backfill.core.reports.attempt_status import SILENT_MS, STARTING_MS, AttemptStatus, Instance, Life
 from airflow_backfill.core.reports.health import NEXT_MS, STUCK_MS, Condition, Health, health, health_of_plan, in_words
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.state.state import BuildState
@@ -59,7 +59,12 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         "attempt 4 (snapshot): the round failed (2 of 4): no answer",
     ),
     "starts": (asked(HALF, STARTS), Condition.STARVED, "waits for Spark to start"),
-    "died": (asked(HALF, OK, DEAD), Condition.STUCK, "gives no sign of life; clear its task"),
+    "died": (
+        asked(HALF, OK, replace(DEAD, instance=Instance("d", "t", "r", -1))),
+        Condition.STUCK,
+        "gives no sign of life; clear its task",
+    ),
+    "died, and was no task": (asked(HALF, OK, DEAD), Condition.STUCK, "no sign of life; give its command again"),
     "failed for good": (
         asked(HALF, WRONG),
         Condition.WAITING,
