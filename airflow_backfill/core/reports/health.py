@@ -151,8 +151,7 @@ def _resting(
     if last is not None and last.life is Life.STARTING:
         return Health(Condition.STARVED, f"{_name(last)} waits for Spark to start", since=last.drawn)
     if last is not None and last.life is Life.SILENT:
-        again = "give its command again" if last.instance is None else "clear its task"
-        return _stuck(f"{_name(last)} gives no sign of life; {again}", last.last)
+        return _dead(_name(last), last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if last is not None and last.lost:
         return _lost(_name(last), last)
@@ -183,7 +182,7 @@ def health_of_plan(one: AttemptStatus, now: int) -> Health:
             why = f"{name} ended with {_error(one)}; {_AGAIN}"
             return Health(_next(one, now), why, since=one.ended)
         case Life.SILENT:
-            return _stuck(f"{name} gives no sign of life; clear the task", one.last)
+            return _dead(name, one)
         case Life.STARTING:
             return Health(Condition.STARVED, f"{name} waits for Spark to start", since=one.drawn)
         case _:
@@ -205,6 +204,11 @@ def _lost(name: str, one: AttemptStatus) -> Health:
     if one.retry and one.instance is None:
         out = f"Nobody tries again: remove the cause, then give the command again. {out}"
     return _asks(f"{name} ended with {_error(one)}", out, one.ended)
+
+
+def _dead(name: str, one: AttemptStatus) -> Health:
+    again = "give its command again" if one.instance is None else "clear its task"
+    return _stuck(f"{name} gives no sign of life; {again}", one.last)
 
 
 def _stuck(why: str, since: int | None) -> Health:

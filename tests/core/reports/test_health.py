@@ -138,6 +138,7 @@ NEED_ATTENTION = {
     "failed for good",
     "failed, and has no try left",
     "an epoch stops it",
+    "died, and was no task",
     "a proof is no work on the build",
     "an explanation is none",
 }
