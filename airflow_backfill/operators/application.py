@@ -277,7 +277,7 @@ class ApplicationOperator(TellsLineage):
         finally:
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
-        if outcome is None:
+        if outcome is None or outcome.get("presumed"):  # by an earlier try, which has lost touch with it
             why = said(trouble, killed=self._killed)
             ended = self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended)
             self._store_failure(me, trouble, why, presumed=not ended)

@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.core.errors import ApplicationFailed
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.reports.attempt_status import Life
 from airflow_backfill.core.values.attempt import Attempt
@@ -448,6 +449,19 @@ def test_an_application_that_outlived_its_worker_is_rejoined(context, source, ta
     assert not (tmp_path / "submitted.json").exists()
     operator.on_kill()
     assert yarn.killed == [f"/ws/v1/cluster/apps/{HANDLE}/state"]
+
+
+def test_what_an_earlier_try_presumed_of_a_rejoined_one_is_no_outcome(context, source, target, submitted, yarn):
+    built(source, target, "plan")
+    me = BuildReader(str(target)).control.draw_attempt({"task": "snapshot"}, floor=0)
+    context["task_state_store"] |= {"attempt": {"generation": me.generation, "name": me.name}}
+    context["task_state_store"][f"spark_job_id/{me.name}"] = HANDLE
+    presumed = {**ApplicationFailed("the worker lost touch").to_json(), "presumed": True}
+    BuildReader(str(target)).control.store_outcome(me, presumed)
+    yarn.states = [("RUNNING", "UNDEFINED"), ("FAILED", "FAILED")]
+    with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*ended without an outcome") as raised:
+        on_yarn(target).execute(context)
+    assert "lost touch" not in str(raised.value) + newest_of(target).message
 
 
 @pytest.mark.parametrize("state", ["FAILED", "KILLED", "GONE"])
