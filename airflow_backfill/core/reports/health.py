@@ -166,8 +166,8 @@ def _resting(
         why = "the gate: the lag, the time window or an approval; the tasks consume_log and gate say which"
         return Health(Condition.WAITING, why, since=last.last)
     why = (
-        f"the {due(state)[0]} task, which is due: it is queued (is its pool full?), its DAG is paused, or it was "
-        "skipped or marked by hand: then clear it with the tasks after it"
+        f"the {due(state)[0]} task, which is due: it is queued (is its pool full?), its DAG is paused, or it or a task "
+        "before it failed in Airflow, was skipped or marked by hand: then clear the first such task with those after it"
     )
     return Health(_next(last, now), why, since=None if last is None else last.last)
 

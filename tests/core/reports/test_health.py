@@ -85,7 +85,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
     "no next task": (
         asked(state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE), replace(OK, ended=NOW - NEXT_MS - 1)),
         Condition.STARVED,
-        "the finish task, which is due: it is queued (is its pool full?), its DAG is paused, or it was skipped",
+        "the finish task, which is due: it is queued (is its pool full?), its DAG is paused, or it or a task before",
     ),
     "nobody ever ran": (asked(HALF), Condition.STARVED, "the snapshot task"),
     "held": (
