@@ -1,11 +1,18 @@
-"""Stores that fail once, before an operation is done or after it (only the answer is lost), or for a while."""
+"""Stores that fail once, before an operation is done or after it (only the answer is lost), or for a while; and those
+whose credentials expire.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow_backfill.core.errors import SourceUnavailable
+import pytest
+
+from airflow_backfill.core.errors import CredentialsExpired, SourceUnavailable
+from airflow_backfill.ledger import open_store
+from airflow_backfill.ledger.local_store import LocalStore
 
 OPERATIONS = ("create", "put", "delete", "read", "list", "open", "chunks")
 
@@ -43,3 +50,32 @@ class Away:
             raise SourceUnavailable("away")
 
         return call
+
+
+class Expiring:
+    """Stores that take only the newest session token, which the connection ``lake`` has. Who has no connection needs
+    none.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch, self._newest = monkeypatch, 0
+        self.rotate()
+        monkeypatch.setattr(open_store, "_open", lambda url, spark, options: _Store(self, url, options or {}))
+
+    def rotate(self) -> None:
+        self._newest += 1
+        extra = {"aws_session_token": str(self._newest)}
+        self._monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "table_backfill", "extra": extra}))
+
+    def takes(self, token: str | None) -> bool:
+        return token in (None, str(self._newest))
+
+
+class _Store:
+    def __init__(self, stores: Expiring, url: str, options: Mapping[str, Any]) -> None:
+        self._stores, self._token, self._store = stores, options.get("aws_session_token"), LocalStore(url)
+
+    def __getattr__(self, name: str) -> Any:
+        if not self._stores.takes(self._token):
+            raise CredentialsExpired("the session credentials have expired")
+        return getattr(self._store, name)

@@ -84,7 +84,9 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
     done = _run(application, options, [*mine, *arguments])
     outcome = builds.control.outcome(me)
     if outcome is None:
-        raise _lost(application, done, attempt=me.name)
+        # For others to see; its driver may run elsewhere. The output, which may have values of rows, is for the caller.
+        builds.control.store_outcome(me, {**_lost(application, done, attempt=me.name).to_json(), "presumed": True})
+        raise _lost(application, done, done.stderr, attempt=me.name)
     return _result(outcome)
 
 
@@ -93,7 +95,7 @@ def _report(application: str, options: argparse.Namespace, arguments: list[str])
     done = _run(application, options, arguments)
     line = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(f'{{"{REPORT}": 1, ')), None)
     if line is None:
-        raise _lost(application, done)
+        raise _lost(application, done, done.stderr)
     return _result(json.loads(line))
 
 
@@ -126,9 +128,9 @@ def _result(outcome: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _lost(application: str, done: subprocess.CompletedProcess[str], **data: str) -> ApplicationFailed:
-    said = done.stderr.strip()[-500:]
-    return ApplicationFailed(f"the {application} application ended without an outcome: {said}", **data)
+def _lost(application: str, done: subprocess.CompletedProcess[str], said: str = "", **data: str) -> ApplicationFailed:
+    why = f"exit status {done.returncode}\n{said.strip()[-500:]}".strip()
+    return ApplicationFailed(f"the {application} application ended without an outcome: {why}", **data)
 
 
 def _with_jars(options: argparse.Namespace, settings: list[str]) -> list[str]:

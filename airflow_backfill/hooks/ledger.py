@@ -105,6 +105,10 @@ class LedgerHook(BaseHook):
         """The folder of a service."""
         return ServiceFolder.at(location, options=self.options)
 
+    def renew(self) -> None:
+        """Look the connection up again, for whatever is opened from now on: its credentials may have been replaced."""
+        self.__dict__.pop("options", None)
+
     @cached_property
     def options(self) -> StoreOptions:
         """The settings of the store, from the connection; None without one."""

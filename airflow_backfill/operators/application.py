@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, InvalidSpec, error_in
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.duration import duration
@@ -175,8 +176,17 @@ class ApplicationOperator(TellsLineage):
 
     def launcher_resumed(self, context: Context, **kwargs: Any) -> Any:
         """Resume after the operator of ``submit`` was deferred."""
+        return self._resumed(context, None, kwargs)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume. If the trigger of that operator has failed, the outcome counts all the same."""
+        if next_method == TRIGGER_FAIL_REPR and context["task_state_store"].get(RESUME) is not None:
+            return self._resumed(context, next_method, next_kwargs or {})
+        return super().resume_execution(next_method, next_kwargs, context)
+
+    def _resumed(self, context: Context, failed: str | None, kwargs: dict[str, Any]) -> Any:
         with decided(context):
-            self.resume_application(context, **kwargs)
+            self.resume_application(context, failed, **kwargs)
             return self.proceed(context, ran=True)
 
     def on_kill(self) -> None:
@@ -222,10 +232,13 @@ class ApplicationOperator(TellsLineage):
         outcome = None if me is None else self.ledger.control(self.target).outcome(me)
         return cast("dict[str, Any]", outcome["result"]) if outcome is not None and outcome["code"] == "OK" else None
 
-    def resume_application(self, context: Context, **kwargs: Any) -> dict[str, Any]:
-        """Resume the deferred operator of ``submit``. Returns the result in the application's outcome."""
+    def resume_application(self, context: Context, failed: str | None = None, /, **kwargs: Any) -> dict[str, Any]:
+        """Resume the deferred operator of ``submit``. Returns the result in the application's outcome. ``failed``: what
+        Airflow calls instead of its method, if its trigger has failed.
+        """
         store = context["task_state_store"]
-        me, method = self.last(context), str(store.get(RESUME))
+        me, method = self.last(context), failed or str(store.get(RESUME))
+        store.delete(RESUME)
         if me is None:
             raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
         launched = self._launched = self._operator(context, me)
@@ -241,7 +254,7 @@ class ApplicationOperator(TellsLineage):
 
     def _settle(self, context: Context, me: Attempt, run: Callable[[], Any]) -> dict[str, Any]:
         """Run, then return or raise the attempt's outcome, whatever happened to the process. If there is none, the
-        launcher's error is raised, and it is the outcome if the application does surely not run.
+        launcher's error is raised, and stored as the outcome.
         """
         trouble: BaseException | None = None
         before = REQUESTS.made
@@ -264,13 +277,13 @@ class ApplicationOperator(TellsLineage):
         finally:
             self._count(me, REQUESTS.made - before)
         outcome = self.ledger.control(self.target).outcome(me)
-        if outcome is None:
+        if outcome is None or outcome.get("presumed"):  # by an earlier try, which has lost touch with it
             why = said(trouble, killed=self._killed)
-            if self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended):
-                self._store_failure(me, trouble, why)
-                if self.reached():
-                    self.log.warning("it had reached the goal of this task; the next one goes on: %s", why)
-                    return {}
+            ended = self._launched is None or (isinstance(self._launched, SparkSubmit) and self._launched.has_ended)
+            self._store_failure(me, trouble, why, presumed=not ended)
+            if ended and self.reached():
+                self.log.warning("it had reached the goal of this task; the next one goes on: %s", why)
+                return {}
             if isinstance(trouble, BackfillError):
                 raise trouble
             raise failure(why, me) from trouble
@@ -278,13 +291,13 @@ class ApplicationOperator(TellsLineage):
             raise error_in(outcome) from trouble
         return cast("dict[str, Any]", outcome["result"])
 
-    def _store_failure(self, me: Attempt, trouble: BaseException | None, why: str) -> None:
+    def _store_failure(self, me: Attempt, trouble: BaseException | None, why: str, *, presumed: bool) -> None:
         """Store why an application failed that could not store it. Only the first line: the others are of its log, and
-        may have values of rows.
+        may have values of rows. ``presumed``: it may outlive its launcher, and then gives signs of life.
         """
         error = trouble if isinstance(trouble, BackfillError) else failure(why.partition("\n")[0], me)
         try:
-            self.ledger.control(self.target).store_outcome(me, error.to_json())
+            self.ledger.control(self.target).store_outcome(me, {**error.to_json(), "presumed": presumed})
         except BackfillError:
             self.log.warning("the outcome could not be stored", exc_info=True)
 
@@ -326,12 +339,18 @@ class ApplicationOperator(TellsLineage):
         return belonging(SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark}), me)
 
     def _launch(self, me: Attempt) -> Launch:
-        py_files = self.spark.get("py_files")
+        py_files, conf = self.spark.get("py_files"), self.spark.get("conf") or {}
+        if not isinstance(conf, Mapping):
+            raise InvalidSpec(
+                f"conf: must be a mapping of Spark's settings, and is a {type(conf).__name__}; a template gives a "
+                "mapping in a DAG with render_template_as_native_obj=True",
+                field="conf",
+            )
         return Launch(
             application=self.spark.get("application") or self._entry_point,
             arguments=tuple(self._command_line(me)),
             py_files=py_files if py_files is not None else package_zip(),
-            conf=dict(self.spark.get("conf") or {}),
+            conf=dict(conf),
             environment=self._environment,
             name=self.spark["name"],
             task_id=self.task_id,

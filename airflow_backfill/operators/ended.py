@@ -5,6 +5,10 @@ from __future__ import annotations
 from airflow_backfill.core.errors import ApplicationFailed
 from airflow_backfill.core.values.attempt import Attempt
 
+_NO_ERROR = (
+    "its launcher reported success; either that does not wait for the application's end, or the driver writes to "
+    "another place than this worker reads from (a path on a disk that they do not share)"
+)
 _KILLED = ("-9", "137")
 """The statuses of spark-submit, and of a Python that it ran, after SIGKILL."""
 
@@ -20,7 +24,7 @@ def said(trouble: BaseException | None, *, killed: bool) -> str:
     if killed:
         return "Airflow has ended it, as its task was cleared, marked or stopped, or ran into its execution_timeout"
     if trouble is None:
-        return "no error was reported"
+        return _NO_ERROR
     first, _, more = str(trouble).partition("\n")
     _, cut, status = first.rpartition(" Error code is: ")
     if cut:

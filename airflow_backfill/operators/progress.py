@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.builds.attempts import attempt
 from airflow_backfill.builds.waiting import stopping
-from airflow_backfill.core.errors import NotPlanned
+from airflow_backfill.core.errors import CredentialsExpired, NotPlanned
 from airflow_backfill.core.reports.attempt_status import AttemptStatus
 from airflow_backfill.core.reports.health import Condition, health, in_words
 from airflow_backfill.core.reports.progress import Sample, Speed
@@ -52,8 +52,8 @@ class Reporter:
         also: Callable[[], None],
         me: tuple[Attempt, Mapping[str, Any]] | None = None,
     ) -> None:
-        self._reader, self._hook = hook.reader(target), hook
-        self._watcher: SourceWatch | None = None
+        self._hook, self._target = hook, target
+        self._open()
         self._store, self._log, self._also, self._me = store, log, also, me
         self._warnings = warnings
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
@@ -75,17 +75,29 @@ class Reporter:
         while not self._stop.wait(INTERVAL_SECONDS):
             self.look()
 
+    def _open(self) -> None:
+        self._reader = self._hook.reader(self._target)
+        self._watcher: SourceWatch | None = None
+
     def look(self) -> None:
         """Store the progress now."""
         try:
-            self._also()
-            state = self._reader.told()
-            self._watcher = self._watcher or self._hook.watcher(state.plan)
-            self._tell(self.progress(state, self._watcher.glance(state.reached), now_ms()))
+            try:
+                self._look()
+            except CredentialsExpired:
+                self._hook.renew()  # for the task, too: it reads the outcome after the last look
+                self._open()
+                self._look()
         except NotPlanned:
             pass  # nothing is planned yet
         except Exception:
             self._log.warning("progress could not be reported", exc_info=True)
+
+    def _look(self) -> None:
+        self._also()
+        state = self._reader.told()
+        self._watcher = self._watcher or self._hook.watcher(state.plan)
+        self._tell(self.progress(state, self._watcher.glance(state.reached), now_ms()))
 
     def progress(self, state: BuildState, source: Ahead, now: int) -> dict[str, Any]:
         """What people are told of the build, as ``status`` tells it. ``now`` in milliseconds since 1970."""

@@ -7,6 +7,7 @@ the attempt's name. ``tests/operators/test_spark_submit.py`` checks that the ins
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from subprocess import TimeoutExpired
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
+from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.errors import InvalidSpec, KafkaOption, SparkIncomplete
@@ -34,6 +36,8 @@ ARGUMENTS = {
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "application_args"
 }
 """The arguments of Airflow's operator that a task may have. Those of the application are ours."""
+_NO_JAVA = re.compile(r"^(JAVA_HOME is not set|.*/spark-class: line \d+: .*java: .*)$", re.MULTILINE)
+"""What the scripts of Spark say then. No application has begun, so it holds no values of rows."""
 ENDING_SECONDS = 5.0
 """How long a spark-submit that was killed may need to end."""
 
@@ -145,10 +149,19 @@ class SparkSubmit(SparkSubmitOperator):
             self.conf = conf_with_jars(self, arguments.get("spark_binary"), kafka=VARIABLE in launch.environment)
 
     def execute(self, context: Context) -> None:
-        """Submit the application and wait for its end. SparkIncomplete if this machine has no spark-submit."""
+        """Submit the application and wait for its end. SparkIncomplete if this machine has no spark-submit, or no Java
+        for it.
+        """
         with with_secrets(self, self.environment):
             try:
                 super().execute(context)
+            except AirflowException as error:
+                found = _NO_JAVA.search(str(error))
+                if found is None:
+                    raise
+                raise SparkIncomplete(
+                    f"spark-submit finds no Java on this worker ({found[0]}); install Java 17, or correct JAVA_HOME"
+                ) from error
             except FileNotFoundError as error:
                 if error.filename != self._get_hook()._connection["spark_binary"]:
                     raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from airflow_backfill.core.errors import CredentialsExpired
 from airflow_backfill.core.gates.gate import observed_upto
 from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.source.source_log import SourceWatch
@@ -27,7 +28,13 @@ class WatchedBuild:
 
     def state(self) -> BuildState:
         """The committed state; NotPlanned or TargetDiverged as for ``BuildReader.state``."""
-        return self._reader.state(self._build)
+        try:
+            return self._reader.state(self._build)
+        except CredentialsExpired:
+            self._hook.renew()  # a wait may last longer than they do
+            self._watch = None
+            self.__dict__.pop("_reader", None)
+            return self._reader.state(self._build)
 
     def commands(self, state: BuildState) -> Sequence[tuple[int, Command]]:
         return self._reader.commands(state.plan.build)

@@ -62,6 +62,20 @@ def test_a_recovery_says_what_to_do_next(build: JsonBuild, submit: str, capsys: 
     assert "goes on from epoch 7; to prove its rows, clear the failed task and" in capsys.readouterr().out
 
 
+def test_an_application_that_died_is_told_of_afterwards_without_its_output(
+    build: JsonBuild, submit: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("FAILS", "")
+    failed = said(capsys, 1, "recover", build.location, "--why", "a test", "--spark-submit", submit)
+    assert "exit status 1\nException in thread main: no memory" in failed["message"]
+    found = said(capsys, 0, "status", build.location)
+    health = found["health"]
+    assert (health["condition"], health["needs_attention"]) == ("waiting", True)
+    assert health["why"].endswith("the recover application ended without an outcome: exit status 1")
+    assert health["way_out"].startswith("Nobody tries again: remove the cause, then give the command again.")
+    assert "no memory" not in json.dumps(found) and "Airflow" not in health["why"] + health["way_out"]
+
+
 def test_settings_and_jars_are_passed_on(build: JsonBuild, submit: str, received: Path, capsys: Captured) -> None:
     settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)

@@ -62,6 +62,12 @@ def test_a_connection_without_settings_leaves_them_to_the_environment(monkeypatc
     assert LedgerHook(given(monkeypatch)).options == {}
 
 
+@pytest.mark.parametrize("nothing", ["", ["lake"]])
+def test_a_template_that_names_no_connection_is_not_waited_for(nothing):
+    with pytest.raises(InvalidSpec, match="ledger_conn_id: must be the id of a connection"):
+        LedgerHook(nothing).reader("s3a://lake/orders")
+
+
 def test_a_connection_that_airflow_does_not_find_is_asked_for_again():
     """Airflow says the same of a secrets backend that does not answer."""
     for ask in (lambda: LedgerHook("gone").options, lambda: kafka_environment("gone")):

@@ -9,7 +9,7 @@ from airflow_backfill.ledger.process import TASK
 from tests.airflow.runs import ROOT
 
 SCRIPT = f"""#!{sys.executable}
-import json, os, signal, sys
+import json, os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 Path(os.environ["SUBMITTED"]).write_text(json.dumps(sys.argv[1:]))
@@ -24,8 +24,11 @@ if "--files" in sys.argv:
     Path(os.environ["SUBMITTED"]).with_name("brought").write_text(json.dumps(document))
 print("Submitted application application_1700000000000_0001", flush=True)
 if os.environ.get("HANGS"):
+    time.sleep(0.5)  # Airflow's handler of SIGALRM writes to its log: it waits for ever if the worker does so just then
     os.kill(os.getppid(), signal.Signals[os.environ["HANGS"]])
     signal.pause()
+if os.environ.get("SAYS"):
+    sys.exit(os.environ["SAYS"])
 if os.environ.get("DIES"):
     print(*100 * ["row: canary " + 99 * "."], sep="\\n", file=sys.stderr)
     print("java.lang.OutOfMemoryError: Java heap space", file=sys.stderr, flush=True)

@@ -10,12 +10,16 @@ from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.core.errors import ApplicationFailed
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.reports.attempt_status import Life
+from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.process import lives
@@ -27,8 +31,12 @@ from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.spark.kafka.reader_options import connection
+from airflow_backfill.testing.applications import main
+from airflow_backfill.testing.launcher import RunHere
+from tests.airflow.launchers import run_later
 from tests.airflow.task import new_context
 from tests.airflow.without_spark import built
+from tests.failing import Expiring
 from tests.loopback import answering
 from tests.operators.spark_submit_script import SCRIPT
 
@@ -270,6 +278,80 @@ def test_one_that_cannot_be_submitted_has_ended_too(context, source, target, sub
     assert (found.life, found.outcome, found.lost) == (Life.ENDED, "SPARK_INCOMPLETE", True)
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["JAVA_HOME is not set", "/opt/my spark/bin/spark-class: line 71: /nowhere/bin/java: No such file or directory"],
+)
+def test_a_worker_without_java_is_told_of_in_so_many_words(context, source, target, submitted, monkeypatch, said):
+    built(source, target, "plan")
+    monkeypatch.setenv("SAYS", said)
+    with pytest.raises(
+        AirflowFailException, match=f"SPARK_INCOMPLETE.*no Java on this worker \\({said}\\); install Java"
+    ):
+        SnapshotOperator(task_id="t", target=str(target)).execute(context)
+    found = newest_of(target)
+    assert (found.outcome, found.lost) == ("SPARK_INCOMPLETE", True) and said in found.message
+
+
+@pytest.mark.parametrize("submit", [None, run_later])
+def test_a_template_that_gives_no_mapping_of_settings(context, source, target, submitted, submit):
+    built(source, target, "plan")
+    with pytest.raises(
+        AirflowFailException, match=r"SPEC_INVALID\] conf: must be a mapping .*, and is a str; a template"
+    ):
+        SnapshotOperator(task_id="t", target=str(target), submit=submit, conf="{'a.key': 'canary'}").execute(context)
+
+
+def test_an_application_may_last_longer_than_the_session_token_of_its_tasks_connection(
+    context, source, target, monkeypatch
+):
+    built(source, target, "plan")
+    lake = Expiring(monkeypatch)
+
+    class Lasts(RunHere):
+        def execute(self, context):
+            super().execute(context)
+            lake.rotate()
+
+    operator = SnapshotOperator(
+        task_id="t",
+        target=str(target),
+        ledger_conn_id="lake",
+        submit=lambda launch: Lasts(task_id="t", launch=launch),
+    )
+    assert operator.execute(context)["epoch"] == 3
+    assert context["task_state_store"]["progress"]["phase_percent"] == 100.0
+
+
+def test_an_application_without_a_word_is_told_of_with_what_may_be_wrong(context, source, target):
+    built(source, target, "plan")
+    silent = lambda launch: EmptyOperator(task_id="t")  # noqa: E731
+    with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*launcher reported success; either that does not"):
+        SnapshotOperator(task_id="t", target=str(target), submit=silent).execute(context)
+    assert (newest_of(target).outcome, newest_of(target).retry) == ("APPLICATION_FAILED", True)
+
+
+FAILED = {"error": TriggerFailureReason.TRIGGER_FAILURE.value, "traceback": ["the cluster has answered 502"]}
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_trigger_of_the_launcher_that_fails_hides_no_outcome(context, source, target, done):
+    built(source, target, "plan")
+    operator = SnapshotOperator(task_id="t", target=str(target), submit=run_later)
+    with pytest.raises(TaskDeferred):
+        operator.execute(context)
+    assert newest_of(target).life is Life.STARTING
+    if done:
+        me = operator.last(context)
+        main("snapshot", ["--target", str(target), "--generation", str(me.generation), "--attempt", me.name])
+        assert operator.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)["epoch"] == 3
+    else:
+        with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*Trigger failure"):
+            operator.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)
+        assert (newest_of(target).outcome, newest_of(target).retry) == ("APPLICATION_FAILED", True)
+    assert (newest_of(target).generation, newest_of(target).life) == (2, Life.ENDED)
+
+
 @pytest.mark.parametrize("mode", ["connection", "setting"])
 def test_a_driver_in_the_cluster_may_outlive_its_submission(context, source, target, submitted, monkeypatch, mode):
     built(source, target, "plan")
@@ -283,7 +365,12 @@ def test_a_driver_in_the_cluster_may_outlive_its_submission(context, source, tar
     conf = {"spark.submit.deployMode": "cluster"} if mode == "setting" else {}
     with pytest.raises(AirflowException, match="APPLICATION_FAILED"):
         SnapshotOperator(task_id="t", target=str(target), durable=False, conf=conf).execute(context)
-    assert newest_of(target).life is Life.STARTING
+    presumed = newest_of(target)
+    assert (presumed.life, presumed.outcome) == (Life.ENDED, "APPLICATION_FAILED")
+    me = Attempt(presumed.generation, presumed.attempt)
+    BuildReader(str(target)).control.announce(me, {"alive": now_ms() + 30_000, "at": now_ms()})
+    lives = newest_of(target)
+    assert (lives.life, lives.outcome, lives.message, lives.lost) == (Life.RUNNING, None, None, False)
 
 
 def test_a_coded_error_of_a_launcher_is_the_task_s(context, source, target, tmp_path):
@@ -292,6 +379,8 @@ def test_a_coded_error_of_a_launcher_is_the_task_s(context, source, target, tmp_
     operator = SnapshotOperator(task_id="t", target=str(target), submit=served, conf={"spark.executor.memory": "9g"})
     with pytest.raises(AirflowFailException, match=r"SPEC_INVALID\] conf: .*set conf of the ServiceOperator"):
         operator.execute(context)
+    found = newest_of(target)
+    assert (found.outcome, found.lost) == ("SPEC_INVALID", True)
 
 
 class Yarn(BaseHTTPRequestHandler):
@@ -360,6 +449,19 @@ def test_an_application_that_outlived_its_worker_is_rejoined(context, source, ta
     assert not (tmp_path / "submitted.json").exists()
     operator.on_kill()
     assert yarn.killed == [f"/ws/v1/cluster/apps/{HANDLE}/state"]
+
+
+def test_what_an_earlier_try_presumed_of_a_rejoined_one_is_no_outcome(context, source, target, submitted, yarn):
+    built(source, target, "plan")
+    me = BuildReader(str(target)).control.draw_attempt({"task": "snapshot"}, floor=0)
+    context["task_state_store"] |= {"attempt": {"generation": me.generation, "name": me.name}}
+    context["task_state_store"][f"spark_job_id/{me.name}"] = HANDLE
+    presumed = {**ApplicationFailed("the worker lost touch").to_json(), "presumed": True}
+    BuildReader(str(target)).control.store_outcome(me, presumed)
+    yarn.states = [("RUNNING", "UNDEFINED"), ("FAILED", "FAILED")]
+    with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*ended without an outcome") as raised:
+        on_yarn(target).execute(context)
+    assert "lost touch" not in str(raised.value) + newest_of(target).message
 
 
 @pytest.mark.parametrize("state", ["FAILED", "KILLED", "GONE"])

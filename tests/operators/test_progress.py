@@ -12,6 +12,7 @@ from airflow_backfill.operators import progress
 from airflow_backfill.operators.progress import PROGRESS, Reporter
 from airflow_backfill.telling.warnings import Warnings
 from tests.airflow.without_spark import built, commit_to, make_source
+from tests.failing import Expiring
 
 LOG = logging.getLogger("progress")
 
@@ -38,9 +39,9 @@ def often(monkeypatch):
     monkeypatch.setattr(progress, "INTERVAL_SECONDS", 0.05)
 
 
-def reporter(target, store):
+def reporter(target, store, connection=None):
     warnings = Warnings({"task_state_store": store}, LOG, None, None)
-    return Reporter(LedgerHook(), str(target), store, LOG, warnings, lambda: None)
+    return Reporter(LedgerHook(connection), str(target), store, LOG, warnings, lambda: None)
 
 
 def test_the_lag_is_refreshed_during_a_round_that_does_not_end(source, target):
@@ -54,6 +55,16 @@ def test_the_lag_is_refreshed_during_a_round_that_does_not_end(source, target):
         store.wait_for(lambda seen: seen["lag"]["epochs"] == 3)
     assert store[PROGRESS]["rows"]["consuming_snapshot"] == 0
     assert built(source, target).proven == state.proven
+
+
+def test_the_connection_is_looked_up_again_when_its_session_token_has_expired(source, target, monkeypatch):
+    built(source, target, "plan")
+    lake, store = Expiring(monkeypatch), Store()
+    with reporter(target, store, "lake"):
+        store.wait_for(lambda seen: seen and seen["lag"]["epochs"] == 0)
+        lake.rotate()
+        commit_to(source, 2)
+        store.wait_for(lambda seen: seen["lag"]["epochs"] == 2)
 
 
 def test_what_is_not_committed_is_not_shown(source, target):

@@ -18,11 +18,12 @@ from airflow_backfill.sensors.await_epoch import AwaitEpochSensor
 from airflow_backfill.sensors.await_finish import AwaitFinishSensor
 from airflow_backfill.sensors.gate import GateSensor
 from airflow_backfill.testing.launcher import run_here
+from airflow_backfill.triggers.gate import GateTrigger
 from airflow_backfill.watching.gate_watch import GateWatch
 from airflow_backfill.watching.patience import PATIENCE_POLLS
 from tests.airflow.launchers import run_later
 from tests.airflow.without_spark import WHOLE, built, commit_to, foreign, order
-from tests.failing import Away
+from tests.failing import Away, Expiring
 
 
 def gate(target, **options):
@@ -311,6 +312,20 @@ def test_a_closed_gate_bears_it_where_it_looks_for_its_consumer_too(context, sou
             sensor.execute(context)
     else:
         assert sensor.execute(context)["epoch"] == 6
+
+
+def test_a_wait_may_last_longer_than_the_session_token_of_its_connection(context, source, target, monkeypatch):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    lake = Expiring(monkeypatch)
+    sensor = gate(target, ledger_conn_id="lake", consume_log=refresher(target, ledger_conn_id="lake"))
+    trigger = GateTrigger(watch=sensor.watch.to_json(), poke_interval=9.0)
+    assert not sensor.poke(context).is_done and not trigger.due()
+    lake.rotate()
+    assert not sensor.poke(context).is_done and not trigger.due()
+    order(target, Verb.RELEASE)
+    lake.rotate()
+    assert sensor.poke(context).is_done and trigger.due()
 
 
 @pytest.mark.parametrize("options", [{"deferrable": True}, {"mode": "reschedule"}])

@@ -148,6 +148,7 @@ class AttemptStatus:
         unchanged: int = 0,
     ) -> AttemptStatus:
         """The attempt as its files beside the target tell it. ``seen``: its last sign of life, see ``last_sign``.
+        An outcome that was presumed, because a launcher lost its application, is none if there is a later sign.
         ``damage``: why one of the files tells nothing; then its life is unknown, unless another one says that it ended.
         ``unchanged``: for how long its last sign of life has been the newest one, as far as whoever looks has seen it.
         """
@@ -160,7 +161,7 @@ class AttemptStatus:
             life=Life.UNKNOWN,
             instance=None if None in where else Instance(*where),
             try_number=document.get("try_number"),
-            last_try=bool(document.get("last_try")),
+            last_try=bool(document.get("last_try")) or None in where,
             by=document.get("by"),
             why=document.get("why"),
             drawn=document.get("at"),
@@ -176,6 +177,8 @@ class AttemptStatus:
             ui=announced.get("ui"),
             cost=announced.get("cost"),
         )
+        if said.get("presumed") and one.ended is not None and (seen or 0) + one.behind > one.ended:
+            return AttemptStatus.told(generation, document, announced, None, seen, now, damage, unchanged)
         told = outcome is not None or damage is None
         return replace(one, life=_life(one, outcome is not None, now, unchanged)) if told else one
 

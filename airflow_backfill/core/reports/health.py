@@ -25,6 +25,7 @@ STUCK_MS = 1_800_000
 """An attempt that runs and commits nothing for this long is stuck, if its rounds were not as long before."""
 NEXT_MS = 300_000
 """Airflow starts the next task within this time, in milliseconds, if it can."""
+_AGAIN = "Airflow tries again, unless its task or DAG run was marked by hand"
 
 
 class Condition(str, Enum):
@@ -150,12 +151,12 @@ def _resting(
     if last is not None and last.life is Life.STARTING:
         return Health(Condition.STARVED, f"{_name(last)} waits for Spark to start", since=last.drawn)
     if last is not None and last.life is Life.SILENT:
-        return _stuck(f"{_name(last)} gives no sign of life; clear its task", last.last)
+        return _dead(_name(last), last)
     finished = state.phase in (Phase.FINISHED, Phase.UPSTREAM)
     if last is not None and last.lost:
         return _lost(_name(last), last)
     if last is not None and last.failed:
-        why = f"{_name(last)} ended with {_error(last)}; Airflow tries again"
+        why = f"{_name(last)} ended with {_error(last)}; {_AGAIN}"
         return Health(_next(last, now), why, since=last.ended)
     if finished:
         return Health(Condition.DONE, "the hand-off is committed", since=None)
@@ -164,7 +165,10 @@ def _resting(
     if state.phase is Phase.CONSUME_LOG and last is not None:
         why = "the gate: the lag, the time window or an approval; the tasks consume_log and gate say which"
         return Health(Condition.WAITING, why, since=last.last)
-    why = f"the {due(state)[0]} task, which is due: it is queued, its DAG is paused, or it was marked as done"
+    why = (
+        f"the {due(state)[0]} task, which is due: it is queued (is its pool full?), its DAG is paused, or it or a task "
+        "before it failed in Airflow, was skipped or marked by hand: then clear the first such task with those after it"
+    )
     return Health(_next(last, now), why, since=None if last is None else last.last)
 
 
@@ -175,10 +179,10 @@ def health_of_plan(one: AttemptStatus, now: int) -> Health:
         case Life.ENDED if one.lost:
             return _lost(name, one)
         case Life.ENDED:
-            why = f"{name} ended with {_error(one)}; Airflow tries again"
+            why = f"{name} ended with {_error(one)}; {_AGAIN}"
             return Health(_next(one, now), why, since=one.ended)
         case Life.SILENT:
-            return _stuck(f"{name} gives no sign of life; clear the task", one.last)
+            return _dead(name, one)
         case Life.STARTING:
             return Health(Condition.STARVED, f"{name} waits for Spark to start", since=one.drawn)
         case _:
@@ -196,8 +200,15 @@ def _asks(why: str, way_out: str | None, since: int | None = None) -> Health:
 
 def _lost(name: str, one: AttemptStatus) -> Health:
     """An attempt that has failed, after which there is no other try."""
-    out = way_out(one.outcome or "", retry=one.retry, last_try=one.last_try)
+    out = way_out(one.outcome or "", retry=one.retry and one.instance is not None, last_try=one.last_try)
+    if one.retry and one.instance is None:
+        out = f"Nobody tries again: remove the cause, then give the command again. {out}"
     return _asks(f"{name} ended with {_error(one)}", out, one.ended)
+
+
+def _dead(name: str, one: AttemptStatus) -> Health:
+    again = "give its command again" if one.instance is None else "clear its task"
+    return _stuck(f"{name} gives no sign of life; {again}", one.last)
 
 
 def _stuck(why: str, since: int | None) -> Health:

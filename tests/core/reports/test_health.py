@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_backfill.core.errors import DocumentDamaged, SourceUnavailable
-from airflow_backfill.core.reports.attempt_status import SILENT_MS, STARTING_MS, AttemptStatus, Life
+from airflow_backfill.core.reports.attempt_status import SILENT_MS, STARTING_MS, AttemptStatus, Instance, Life
 from airflow_backfill.core.reports.health import NEXT_MS, STUCK_MS, Condition, Health, health, health_of_plan, in_words
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.state.state import BuildState
@@ -59,13 +59,18 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         "attempt 4 (snapshot): the round failed (2 of 4): no answer",
     ),
     "starts": (asked(HALF, STARTS), Condition.STARVED, "waits for Spark to start"),
-    "died": (asked(HALF, OK, DEAD), Condition.STUCK, "gives no sign of life; clear its task"),
+    "died": (
+        asked(HALF, OK, replace(DEAD, instance=Instance("d", "t", "r", -1))),
+        Condition.STUCK,
+        "gives no sign of life; clear its task",
+    ),
+    "died, and was no task": (asked(HALF, OK, DEAD), Condition.STUCK, "no sign of life; give its command again"),
     "failed for good": (
         asked(HALF, WRONG),
         Condition.WAITING,
         "an operator: attempt 4 (snapshot) ended with KEY_NULL: 3",
     ),
-    "failed, and is retried": (asked(HALF, LOST), Condition.WAITING, "Airflow tries again"),
+    "failed, and is retried": (asked(HALF, LOST), Condition.WAITING, "Airflow tries again, unless its task or"),
     "failed, and has no try left": (
         asked(HALF, replace(LOST, last_try=True)),
         Condition.WAITING,
@@ -80,7 +85,7 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
     "no next task": (
         asked(state(Phase.CATCH_UP, handoff=V, certificate=CERTIFICATE), replace(OK, ended=NOW - NEXT_MS - 1)),
         Condition.STARVED,
-        "the finish task, which is due",
+        "the finish task, which is due: it is queued (is its pool full?), its DAG is paused, or it or a task before",
     ),
     "nobody ever ran": (asked(HALF), Condition.STARVED, "the snapshot task"),
     "held": (
@@ -133,6 +138,7 @@ NEED_ATTENTION = {
     "failed for good",
     "failed, and has no try left",
     "an epoch stops it",
+    "died, and was no task",
     "a proof is no work on the build",
     "an explanation is none",
 }
