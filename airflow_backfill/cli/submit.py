@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import airflow_backfill
 from airflow_backfill.builds.ordering import check_errand
 from airflow_backfill.cli.signing import signature
 from airflow_backfill.cli.store import reader
-from airflow_backfill.core.errors import ApplicationFailed, error_in
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
 from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import invalid
@@ -85,7 +86,8 @@ def _submit(application: str, options: argparse.Namespace, arguments: list[str])
     outcome = builds.control.outcome(me)
     if outcome is None:
         # For others to see; its driver may run elsewhere. The output, which may have values of rows, is for the caller.
-        builds.control.store_outcome(me, {**_lost(application, done, attempt=me.name).to_json(), "presumed": True})
+        with suppress(BackfillError):
+            builds.control.store_outcome(me, {**_lost(application, done, attempt=me.name).to_json(), "presumed": True})
         raise _lost(application, done, done.stderr, attempt=me.name)
     return _result(outcome)
 
