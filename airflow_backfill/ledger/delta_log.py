@@ -27,6 +27,7 @@ BATCH = 4 * READERS
 """Commits that are read ahead."""
 SEARCHED = 10_000
 """Newest commits in which a file is searched."""
+_ADD, _REMOVE = b'{"add"', b'{"remove"'
 YOUNG = 1_000
 """Versions of a table among which a commit for a dropped one may be: it lands soon after the restart."""
 
@@ -148,30 +149,39 @@ class DeltaLog:
 
     def first_adding(self, file: str) -> int | None:
         """The first of the newest ``SEARCHED`` versions that adds a data file of this name; None if none does."""
+        return next(self._naming(_ADD, file, self._searched()), None)
+
+    def dropped(self, file: str) -> bool:
+        """Whether the newest version no longer has the data file of this name, by the newest ``SEARCHED`` commits."""
+        versions = self._searched()
+        added = next(self._naming(_ADD, file, versions[::-1]), None)
+        later = range(0) if added is None else range(added + 1, versions.stop)
+        return next(self._naming(_REMOVE, file, later), None) is not None
+
+    def _searched(self) -> range:
         head = self.head()
-        return next(self._adding(file, range(max(head - SEARCHED + 1, 0), head + 1)), None)
+        return range(max(head - SEARCHED + 1, 0), head + 1)
 
     def had(self, file: str, version: int) -> bool:
         """Whether a commit before ``version`` adds a data file of this name. True, too, if some of them are deleted, or
         if they are more than ``YOUNG``.
         """
-        if version > YOUNG or next(self._adding(file, range(version - 1, -1, -1)), None) is not None:
+        if version > YOUNG or next(self._naming(_ADD, file, range(version - 1, -1, -1)), None) is not None:
             return True
         return len([known for known in self.versions(-1) if known < version]) < version
 
-    def _adding(self, file: str, versions: Sequence[int]) -> Iterator[int]:
-        """Those of the versions that add a data file of this name, in order."""
+    def _naming(self, action: bytes, file: str, versions: Sequence[int]) -> Iterator[int]:
+        """Those of the versions that have such an action of a data file of this name, in order."""
         with ThreadPoolExecutor(READERS, "commits") as pool:
             for start in range(0, len(versions), BATCH):
                 some = versions[start : start + BATCH]
-                for version, adds in zip(some, pool.map(partial(self._adds, file.encode()), some), strict=True):
-                    if adds:
-                        yield version
+                found = pool.map(partial(self._names, action, file.encode()), some)
+                yield from (version for version, names in zip(some, found, strict=True) if names)
 
-    def _adds(self, file: bytes, version: int) -> bool:
+    def _names(self, action: bytes, file: bytes, version: int) -> bool:
         try:
             lines = actions.lines(self._store.chunks(f"{LOG}/{commit_name(version)}"))
-            return any(line.lstrip().startswith(b'{"add"') and file in line for line in lines)
+            return any(line.lstrip().startswith(action) and file in line for line in lines)
         except (NotFound, Malformed):
             return False
 

@@ -136,6 +136,17 @@ def test_a_file_is_found_where_it_was_added_first(write_log: WriteLog) -> None:
     assert [log(table).first_adding(f"f-{n}.parquet") for n in range(1, 4)] == [3, 4, None]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "dropped"), [("a", False), ("ar", True), ("a+r", False), ("ara", False), ("arar", True), ("r", False)]
+)
+def test_a_file_is_dropped_if_no_commit_adds_it_again(write_log: WriteLog, kinds: str, dropped: bool) -> None:
+    """a+r: one commit does both, because the file got another deletion vector."""
+    actions = {kind: {word: {"path": "f.parquet"}} for kind, word in (("a", "add"), ("r", "remove"))}
+    each = ["a+r"] if kinds == "a+r" else list(kinds)
+    known = {name(n + 1): text(*map(actions.__getitem__, some.split("+"))) for n, some in enumerate(each)}
+    assert log(write_log(commits(0, len(each) + 2) | known)).dropped("f.parquet") is dropped
+
+
 def file(kind: str, path: str, **said: bool) -> dict[str, Any]:
     return {kind: {"path": path, **said}}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -70,7 +70,8 @@ class TableRounds(strategy.Rounds):
             self.append(self._added(work.epochs, record), piece, txn, text)
             return
         buckets = Buckets(work.bucket, work.bucket + 1, work.of) if work.of > 1 else None
-        self.apply_changes(work.epochs, record, buckets, None, txn, text, piece if self._adds_up else None)
+        commit = partial(self.commit, txn=txn, text=text)
+        self.apply_changes(work.epochs, record, buckets, commit, piece if self._adds_up else None)
         if work.bucket + 1 == work.of:
             self._split_epochs.clean()
 
@@ -89,13 +90,11 @@ class TableRounds(strategy.Rounds):
         epochs: EpochRange,
         record: Record,
         part: Part | None,
-        more: DataFrame | None,
-        txn: apply.Txn,
-        text: str,
+        commit: Callable[[NetChanges], None],
         piece: Piece | None = None,
     ) -> None:
-        """Apply the changes of these epochs, or a ``part`` of them, and add the rows ``more``. If they are a ``piece``
-        of the source, store its digest.
+        """Read the changes of these epochs, or a ``part`` of them, and ``commit`` them. If they are a ``piece`` of the
+        source, store its digest.
 
         Raises DuplicateKey if a key then has several rows.
         """
@@ -113,15 +112,15 @@ class TableRounds(strategy.Rounds):
             crash_point("before_apply")
             if not repeated.suspects(net):
                 try:
-                    return self._commit(net, more, txn, text)
+                    return commit(net)
                 except apply.KeyMet as met:
                     log.info("%s: looking at the source again", met)
             with repeated.settled(net, epochs.last) as settled:
-                self._commit(settled, more, txn, text)
+                commit(settled)
 
-    def _commit(self, net: NetChanges, more: DataFrame | None, txn: apply.Txn, text: str) -> None:
-        whole = net if more is None else net.with_new(more)
-        apply.changes(whole, self.target, self.key, txn, text, narrowed=apply.narrowed(self.plan))
+    def commit(self, net: NetChanges, txn: apply.Txn, text: str) -> None:
+        """Apply these changes in one commit."""
+        apply.changes(net, self.target, self.key, txn, text, narrowed=apply.narrowed(self.plan))
 
     def proof(self, positions: tuple[Position, ...]) -> Proof:
         return Proof(self.spark, self.plan, self.transform, self.reader.control)

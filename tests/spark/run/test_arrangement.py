@@ -30,18 +30,27 @@ def arranged(source: Source, tmp_path: Path, **spec: Any) -> Build:
     return Build(source, tmp_path / "target", strategy="arrangement", **spec)
 
 
-def read(build: Build, rounds: int, between: Callable[[int], None] = lambda n: None) -> BuildState:
-    """Read the ranges in about so many rounds; after each, ``between`` changes the source, until there are no more."""
+def read(
+    build: Build,
+    rounds: int,
+    between: Callable[[int], None] = lambda n: None,
+    within: Callable[[int], None] = lambda n: None,
+) -> BuildState:
+    """Read the ranges in about so many rounds; ``between`` them, and ``within`` each before its commit, the source
+    changes.
+    """
     whole = build.reader.state().plan.splits.bytes
     shell = Shell(build.spark, build.target)
     done = 0
 
     def answer(effect: fx.Effect) -> Any:
         nonlocal done
+        if not (isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.ReadRanges)):
+            return shell.answer(effect)
+        done += 1
+        within(done)
         reply = shell.answer(effect)
-        if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.ReadRanges):
-            done += 1
-            between(done)
+        between(done)
         return reply
 
     size = RoundSize(bytes=max(1, -(-whole // rounds)), rows=1_000_000)
@@ -174,6 +183,38 @@ def test_a_round_that_took_longer_than_the_source_keeps_its_history_is_named(clu
     with pytest.raises(HistoryLost):
         read(build, 4, rewritten_and_vacuumed)
     assert len(rounds_of(build)) == 1
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_round_whose_files_are_deleted_while_it_reads_them_reads_a_newer_epoch(
+    clustered: Source, tmp_path: Path, changes: bool
+) -> None:
+    """The changes of rows that were read before are kept."""
+
+    def changed(done: int) -> None:
+        if changes and done == 1:
+            clustered.append(-5, 0)
+
+    def rewritten_and_vacuumed(done: int) -> None:
+        if done == 2:
+            clustered.sql("OPTIMIZE $table")
+            for file in set(clustered.at(planned).inputFiles()) - set(clustered.at(clustered.head).inputFiles()):
+                Path(file.removeprefix("file:")).unlink()
+
+    build = arranged(clustered, tmp_path)
+    planned = build.plan().plan.source.epoch
+    read(build, 4, changed, rewritten_and_vacuumed)
+    finish(build)
+
+
+def test_a_file_that_is_gone_from_the_newest_epoch_is_named(clustered: Source, tmp_path: Path) -> None:
+    """Also if there is another epoch by then."""
+    build = arranged(clustered, tmp_path)
+    build.plan()
+    (lost,) = clustered.at(clustered.head).where("id = 1799").selectExpr("_metadata.file_path AS file").collect()
+    Path(lost.file.removeprefix("file:")).unlink()
+    with pytest.raises(HistoryLost, match=Path(lost.file).name):
+        read(build, 4, within=lambda done: clustered.append(3000, 3001))
 
 
 @pytest.mark.soak

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from airflow_backfill.core.attempts.attempt import run
+from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.errors import FileDamaged, HistoryLost
+from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.spark.run.application import work
+from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.phases import parser
 from tests.spark.build import Build
-from tests.spark.history import Source
+from tests.spark.history import Source, vacuum
 
 pytestmark = pytest.mark.spark
 
@@ -37,6 +42,31 @@ def test_a_build_goes_on_without_a_file_of_the_target(source: Source, tmp_path: 
     assert build.led_back(raised.value).phase.value == "snapshot"
     build.snapshot()
     build.complete()
+    build.assert_equal_at(source.head)
+
+
+def test_a_proof_reads_the_newest_version_if_the_target_is_rewritten_and_vacuumed_meanwhile(
+    source: Source, tmp_path: Path
+) -> None:
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=100)
+    build.read()
+    build.apply_log()
+    shell, proofs = Shell(build.spark, build.target), 0
+
+    def answer(effect: fx.Effect) -> Any:
+        nonlocal proofs
+        if isinstance(effect, fx.VerifyTarget):
+            proofs += 1
+            if proofs == 1:
+                table = Source(build.spark, build.target, source.columns)
+                table.sql("OPTIMIZE $table")
+                vacuum(table, table.head)
+        return shell.answer(effect)
+
+    state = drive(run(VerifyGoal(), build.attempt()), answer)
+    assert proofs == 2 and state.certificate is not None
+    build.finish()
     build.assert_equal_at(source.head)
 
 
