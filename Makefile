@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Tests start hundreds of processes: compiled modules are kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup quick test docs soak lint demo demo-kafka airflow bench docker-check lock
+.PHONY: help setup quick test docs soak cluster lint demo demo-kafka airflow bench docker-check lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,6 +34,9 @@ docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an err
 soak: $(READY)  ## very many simulated builds, whole builds again, a large epoch, a dead broker, bugs put back: over two hours
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
 	$(BIN)/python -m pytest -m soak --durations=0
+
+cluster: $(READY)  ## each strategy on a Spark cluster and S3, all on this machine, while driver and worker are killed
+	$(BIN)/python -m pytest -v -m soak tests/system/test_cluster.py -k and_a_worker
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check

@@ -101,8 +101,8 @@ def test_a_build_of_a_topic_outlives_a_driver_and_a_worker(
         apps.result("plan", "--spec", workload.spec(f"s3a://{SOURCES}/landing", apps.target, f"s3a://{BUCKET}/dead"))
         assert apps.run("snapshot", *rounds, crash="before_commit:2:group") is None
         finished = site.outlives_a_worker(apps, *rounds, *ALL)
+        splits = splits_of(BuildReader(apps.target).state().positions)
     apps.result("upstream")
-    splits = splits_of(BuildReader(apps.target).state().positions)
     handed_over = workload.wanted({number: split.landed for number, split in splits.items()})
     wanted, target = workload.wanted(), str(folder / BUCKET / "clicks")
     assert rows(target, ROW, finished["target_version"]) == handed_over.rows
