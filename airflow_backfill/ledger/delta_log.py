@@ -154,9 +154,8 @@ class DeltaLog:
     def dropped(self, file: str) -> bool:
         """Whether the newest version no longer has the data file of this name, by the newest ``SEARCHED`` commits."""
         versions = self._searched()
-        added = next(self._naming(_ADD, file, versions[::-1]), None)
-        later = range(0) if added is None else range(added + 1, versions.stop)
-        return next(self._naming(_REMOVE, file, later), None) is not None
+        removed = next(self._naming(_REMOVE, file, versions[::-1]), None)
+        return removed is not None and next(self._naming(_ADD, file, range(removed, versions.stop)), None) is None
 
     def _searched(self) -> range:
         head = self.head()

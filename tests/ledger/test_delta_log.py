@@ -137,7 +137,8 @@ def test_a_file_is_found_where_it_was_added_first(write_log: WriteLog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "dropped"), [("a", False), ("ar", True), ("a+r", False), ("ara", False), ("arar", True), ("r", False)]
+    ("kinds", "dropped"),
+    [("a", False), ("ar", True), ("a+r", False), ("ara", False), ("arar", True), ("r", True)],
 )
 def test_a_file_is_dropped_if_no_commit_adds_it_again(write_log: WriteLog, kinds: str, dropped: bool) -> None:
     """a+r: one commit does both, because the file got another deletion vector."""

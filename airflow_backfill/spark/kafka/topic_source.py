@@ -27,6 +27,7 @@ from airflow_backfill.spark.kafka.landing_table import RAW, LandingTable
 from airflow_backfill.spark.kafka.reader_options import connection
 from airflow_backfill.spark.kafka.records import KeptRows, TopicRecords
 from airflow_backfill.spark.kafka.stream_checkpoint import Ingestion
+from airflow_backfill.spark.session.lost_file import newest_read
 from airflow_backfill.spark.session.staged import release, stage
 from airflow_backfill.spark.target_table.apply import guarded
 from airflow_backfill.spark.transform.transform import Transform, parse
@@ -100,8 +101,9 @@ class History:
             case fx.ReadIngested(epoch):
                 return self._ingestion.ends(epoch)
             case fx.FetchRecords(ranges, hold, kept):
-                rows = None if kept is None else KeptRows(kept.ranges, self.landing.within(kept.ranges, kept.epoch))
-                return self._fetch(ranges, rows) if hold else self.topic.count(ranges, rows)
+                with newest_read(self.plan.spec.source, self.spark):
+                    rows = None if kept is None else KeptRows(kept.ranges, self.landing.within(kept.ranges, kept.epoch))
+                    return self._fetch(ranges, rows) if hold else self.topic.count(ranges, rows)
             case fx.DecodeRecords(work, dead_letters):
                 return self._decode(work, beside=dead_letters)
 

@@ -30,12 +30,12 @@ from airflow_backfill.spark.session.cost import Costs
 from airflow_backfill.spark.session.failure import coded, conflict_of
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.session.interrupting import interruptible
+from airflow_backfill.spark.session.lost_file import with_way_back
 from airflow_backfill.spark.session.redaction import redacts
 from airflow_backfill.spark.session.settings import SessionSettings, assert_safe, override, size_session
 from airflow_backfill.spark.strategies.strategy import Rounds, rounds
 from airflow_backfill.spark.target_table import apply
 from airflow_backfill.spark.target_table.compaction import compact
-from airflow_backfill.spark.target_table.lost_file import with_way_back
 from airflow_backfill.spark.verify.repair import rewrites
 
 if TYPE_CHECKING:

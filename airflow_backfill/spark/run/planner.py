@@ -64,6 +64,7 @@ from airflow_backfill.spark.session.creation import create_table
 from airflow_backfill.spark.session.crowding import crowding
 from airflow_backfill.spark.session.failure import coded, refused_by_defaults
 from airflow_backfill.spark.session.interrupting import CHECK_SECONDS
+from airflow_backfill.spark.session.lost_file import newest_read
 from airflow_backfill.spark.session.removal import drop_target, remove, table_at
 from airflow_backfill.spark.session.settings import TABLE_DEFAULTS, SessionSettings, cluster_cores, table_defaults
 from airflow_backfill.spark.strategies.arrangement import key_ranges
@@ -138,15 +139,19 @@ class Planner:
     def _ready(
         self, check_target: Callable[[Preflight], None]
     ) -> tuple[Preflight, Advice | BackfillError, Preparation, Cut]:
-        """Everything that may refuse a plan, checked before the target is touched; and what the plan is made of."""
+        """Everything that may refuse a plan, checked before the target is touched; and what the plan is made of.
+
+        Raises SourceUnavailable if files are deleted meanwhile that the source no longer needs.
+        """
         self._check_lanes()
         self._check_defaults()
         check_shared(self._spark, self._spec.target)
-        found, advice = self._inspected()
-        check_target(found)
-        self._choose(advice)
-        preparation = self._preparation()
-        return found, advice, preparation, preparation.cut(found)
+        with newest_read(self._spec.source, self._spark):
+            found, advice = self._inspected()
+            check_target(found)
+            self._choose(advice)
+            preparation = self._preparation()
+            return found, advice, preparation, preparation.cut(found)
 
     def _inspected(self, begins: Callable[[str], None] = lambda step: None) -> tuple[Preflight, Advice | BackfillError]:
         """The source, and the strategy that fits it."""

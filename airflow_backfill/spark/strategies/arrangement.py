@@ -14,12 +14,12 @@ from airflow_backfill.core.state.effect import Effect, NextChunk, ReadRanges, Wo
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.failure import coded
+from airflow_backfill.spark.session.lost_file import unreadable_file
 from airflow_backfill.spark.source.ranges import CLUSTERED, Behind, Ranges, stands
 from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
 from airflow_backfill.spark.strategies.table import TableRounds
 from airflow_backfill.spark.target_table import apply
-from airflow_backfill.spark.target_table.lost_file import unreadable_file
 from airflow_backfill.spark.target_table.net_change import NetChanges
 
 if TYPE_CHECKING:

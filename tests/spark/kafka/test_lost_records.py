@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, SourceReplaced, TopicMissing
 from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.spark.kafka.landing_table import LandingTable
 from airflow_backfill.spark.kafka.records import TopicRecords
 from demo.kafka.topic import COMPACTED, Record, Topic
 from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, row
@@ -64,6 +67,33 @@ def test_what_only_the_landing_table_still_has_is_history_too(
     assert build.content() == sorted([*expected, *((0, n, f"v{n}") for n in range(30, 34))])
     assert state.certificate is not None and (state.certificate.gone, state.certificate.lost) == (0, 0)
     assert splits_of(state.positions)[0].floor == 25 and splits_of(state.positions)[1].floor == 0
+
+
+def test_landed_rows_whose_files_are_deleted_while_they_are_read_are_read_again(
+    topic: Topic, landing: Landing, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.create()
+    topic.send(numbered(20))
+    landing.land({0: 10})
+    landing.land_all()
+    expected = everything(topic)
+    topic.truncate(10)
+    build = make_build()
+    build.plan()
+    within, planned = LandingTable.within, DeltaTable(landing.table)
+
+    def rewritten_and_vacuumed(table: LandingTable, *wanted: Any) -> DataFrame:
+        rows = within(table, *wanted)
+        if DeltaTable(landing.table).version() == planned.version():
+            DeltaTable(landing.table).optimize.compact()
+            for file in planned.file_uris():
+                Path(file).unlink()
+        return rows
+
+    monkeypatch.setattr(LandingTable, "within", rewritten_and_vacuumed)
+    build.snapshot()
+    build.complete()
+    assert build.content() == expected
 
 
 def test_what_nobody_has_any_more_is_refused_with_its_count_or_passed_over_and_counted(

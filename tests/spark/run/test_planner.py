@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, SnapshotGoal
-from airflow_backfill.core.errors import BackfillError, RecordInvalid
+from airflow_backfill.core.errors import BackfillError, RecordInvalid, SourceUnavailable
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import described
 from airflow_backfill.core.state.state import BuildState
@@ -24,6 +24,8 @@ from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.preflight import table as table_checks
+from airflow_backfill.spark.preflight.table import Preflight, check_keys
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.run.planner import OnExisting, Planner
 from airflow_backfill.spark.session.temporary_settings import settings_for
@@ -128,6 +130,22 @@ def test_a_source_that_was_vacuumed_too_early_is_refused_by_the_file(plans: Plan
     before = _fingerprint(tmp_path)
     plans.refused("HISTORY_LOST", gone.name)
     assert _fingerprint(tmp_path) == before
+
+
+def test_a_plan_whose_files_are_deleted_while_it_reads_them_begins_anew(
+    plans: Plans, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(found: Preflight, rows: DataFrame) -> None:
+        spark.sql(f"OPTIMIZE delta.`{plans.source}`")
+        for file in rows.inputFiles():
+            Path(file.removeprefix("file:")).unlink()
+        check_keys(found, rows)
+
+    with monkeypatch.context() as patch, pytest.raises(SourceUnavailable, match="its table does not need it"):
+        patch.setattr(table_checks, "check_keys", checked)
+        plans.plan()
+    assert not Path(plans.target).exists()
+    assert plans.plan().plan.source.epoch == 2
 
 
 def test_without_a_key_a_missing_file_is_found_though_no_row_may_lack_the_first_column(
