@@ -11,7 +11,7 @@ from airflow_backfill.core.errors import BackfillError, FileDamaged, HistoryLost
 from airflow_backfill.core.target_table.foreign_commits import way_back
 from airflow_backfill.ledger.delta_log import DeltaLog
 from airflow_backfill.ledger.open_store import open_store
-from airflow_backfill.spark.session.failure import history_lost
+from airflow_backfill.spark.session.failure import lost_history_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,12 +23,15 @@ def newest_read(table: str | None, spark: SparkSession) -> Iterator[None]:
     HistoryLost, or SourceUnavailable if a newer version does not need that file.
     """
     try:
-        yield
-    except Exception as error:
-        lost = error if isinstance(error, HistoryLost) else history_lost(error)
-        if lost is None or table is None or (file := unreadable_file(lost, table)) is None:
-            raise lost or error from error.__cause__
-        raise replaced(file, DeltaLog(open_store(table, spark=spark))) or lost from error
+        with lost_history_named():
+            yield
+    except HistoryLost as lost:
+        if table is None or (file := unreadable_file(lost, table)) is None:
+            raise
+        passing = replaced(file, DeltaLog(open_store(table, spark=spark)))
+        if passing is None:
+            raise
+        raise passing from lost
 
 
 def with_way_back(error: BackfillError, target: str, log: DeltaLog) -> BackfillError:
