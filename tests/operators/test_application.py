@@ -10,9 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import pytest
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_backfill.builds.attempts import attempts
@@ -26,17 +24,12 @@ from airflow_backfill.ledger.process import lives
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.operators.plan import PlanOperator
-from airflow_backfill.operators.served import Served
 from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.spark.kafka.reader_options import connection
-from airflow_backfill.testing.applications import main
-from airflow_backfill.testing.launcher import RunHere
-from tests.airflow.launchers import run_later
 from tests.airflow.task import new_context
 from tests.airflow.without_spark import built
-from tests.failing import Expiring
 from tests.loopback import answering
 from tests.operators.spark_submit_script import SCRIPT
 
@@ -293,65 +286,6 @@ def test_a_worker_without_java_is_told_of_in_so_many_words(context, source, targ
     assert (found.outcome, found.lost) == ("SPARK_INCOMPLETE", True) and said in found.message
 
 
-@pytest.mark.parametrize("submit", [None, run_later])
-def test_a_template_that_gives_no_mapping_of_settings(context, source, target, submitted, submit):
-    built(source, target, "plan")
-    with pytest.raises(
-        AirflowFailException, match=r"SPEC_INVALID\] conf: must be a mapping .*, and is a str; a template"
-    ):
-        SnapshotOperator(task_id="t", target=str(target), submit=submit, conf="{'a.key': 'canary'}").execute(context)
-
-
-def test_an_application_may_last_longer_than_the_session_token_of_its_tasks_connection(
-    context, source, target, monkeypatch
-):
-    built(source, target, "plan")
-    lake = Expiring(monkeypatch)
-
-    class Lasts(RunHere):
-        def execute(self, context):
-            super().execute(context)
-            lake.rotate()
-
-    operator = SnapshotOperator(
-        task_id="t",
-        target=str(target),
-        ledger_conn_id="lake",
-        submit=lambda launch: Lasts(task_id="t", launch=launch),
-    )
-    assert operator.execute(context)["epoch"] == 3
-    assert context["task_state_store"]["progress"]["phase_percent"] == 100.0
-
-
-def test_an_application_without_a_word_is_told_of_with_what_may_be_wrong(context, source, target):
-    built(source, target, "plan")
-    silent = lambda launch: EmptyOperator(task_id="t")  # noqa: E731
-    with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*launcher reported success; either that does not"):
-        SnapshotOperator(task_id="t", target=str(target), submit=silent).execute(context)
-    assert (newest_of(target).outcome, newest_of(target).retry) == ("APPLICATION_FAILED", True)
-
-
-FAILED = {"error": TriggerFailureReason.TRIGGER_FAILURE.value, "traceback": ["the cluster has answered 502"]}
-
-
-@pytest.mark.parametrize("done", [True, False])
-def test_a_trigger_of_the_launcher_that_fails_hides_no_outcome(context, source, target, done):
-    built(source, target, "plan")
-    operator = SnapshotOperator(task_id="t", target=str(target), submit=run_later)
-    with pytest.raises(TaskDeferred):
-        operator.execute(context)
-    assert newest_of(target).life is Life.STARTING
-    if done:
-        me = operator.last(context)
-        main("snapshot", ["--target", str(target), "--generation", str(me.generation), "--attempt", me.name])
-        assert operator.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)["epoch"] == 3
-    else:
-        with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*Trigger failure"):
-            operator.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)
-        assert (newest_of(target).outcome, newest_of(target).retry) == ("APPLICATION_FAILED", True)
-    assert (newest_of(target).generation, newest_of(target).life) == (2, Life.ENDED)
-
-
 @pytest.mark.parametrize("mode", ["connection", "setting"])
 def test_a_driver_in_the_cluster_may_outlive_its_submission(context, source, target, submitted, monkeypatch, mode):
     built(source, target, "plan")
@@ -371,16 +305,6 @@ def test_a_driver_in_the_cluster_may_outlive_its_submission(context, source, tar
     BuildReader(str(target)).control.announce(me, {"alive": now_ms() + 30_000, "at": now_ms()})
     lives = newest_of(target)
     assert (lives.life, lives.outcome, lives.message, lives.lost) == (Life.RUNNING, None, None, False)
-
-
-def test_a_coded_error_of_a_launcher_is_the_task_s(context, source, target, tmp_path):
-    built(source, target, "plan")
-    served = Served(str(tmp_path / "service"), deferrable=False)
-    operator = SnapshotOperator(task_id="t", target=str(target), submit=served, conf={"spark.executor.memory": "9g"})
-    with pytest.raises(AirflowFailException, match=r"SPEC_INVALID\] conf: .*set conf of the ServiceOperator"):
-        operator.execute(context)
-    found = newest_of(target)
-    assert (found.outcome, found.lost) == ("SPEC_INVALID", True)
 
 
 class Yarn(BaseHTTPRequestHandler):
