@@ -1,4 +1,4 @@
-"""The jars for applications that this machine's spark-submit starts, where none are named."""
+"""Settings that every start of an application needs, and the jars where none are named."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ log = logging.getLogger(__name__)
 PACKAGES = "spark.jars.packages"
 SETTINGS = ("spark.jars", PACKAGES, "spark.driver.extraClassPath")
 """Settings that name jars. Where one is set, the user has seen to Delta's, too."""
+
+ENDS = {"spark.submit.callSystemExitOnMainExit": "true"}
+"""A driver ends with its application, though a library has left threads in its Java that would go on for ever, as
+Hadoop's ABFS does. Spark 4.0 ignores it.
+"""
 
 _CORE = re.compile(r"spark-core_2\.13-(\d+\.\d+\.\d+)\.jar")
 

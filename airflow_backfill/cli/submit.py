@@ -23,7 +23,7 @@ from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.operators.package import entry_points
 from airflow_backfill.spark.run.phases import REPORT
 from airflow_backfill.spark.session.redaction import REDACT
-from airflow_backfill.spark_home import default_jars
+from airflow_backfill.spark_home import ENDS, default_jars
 
 
 def cancel(options: argparse.Namespace) -> dict[str, Any]:
@@ -103,8 +103,9 @@ def _report(application: str, options: argparse.Namespace, arguments: list[str])
 
 def _run(application: str, options: argparse.Namespace, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     # The last one wins, so what the command line says comes after what the build was started with.
-    settings = _with_jars(options, [*(f"{name}={value}" for name, value in _settings(options).items()), *options.conf])
-    command = [options.spark_submit, *(part for conf in settings for part in ("--conf", conf))]
+    settings = {**ENDS, **_settings(options)}
+    confs = _with_jars(options, [*(f"{name}={value}" for name, value in settings.items()), *options.conf])
+    command = [options.spark_submit, *(part for conf in confs for part in ("--conf", conf))]
     command += ["--jars", options.jars] if options.jars else []
     command += [f"{entry_points()}/{application}.py", *arguments]
     package = str(Path(airflow_backfill.__file__).parents[1])

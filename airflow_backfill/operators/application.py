@@ -42,6 +42,7 @@ from airflow_backfill.operators.spark_submit import (
     execute_inside,
     with_arguments,
 )
+from airflow_backfill.spark_home import ENDS
 from airflow_backfill.telling.lineage import TellsLineage
 from airflow_backfill.telling.metrics import tell_attempt
 from airflow_backfill.telling.warnings import Callbacks, Warnings
@@ -350,7 +351,7 @@ class ApplicationOperator(TellsLineage):
             application=self.spark.get("application") or self._entry_point,
             arguments=tuple(self._command_line(me)),
             py_files=py_files if py_files is not None else package_zip(),
-            conf=dict(conf),
+            conf={**ENDS, **conf},
             environment=self._environment,
             name=self.spark["name"],
             task_id=self.task_id,

@@ -14,9 +14,9 @@ class Launch:
     """One start of an application: its public command line, and the files that it needs.
 
     ``application`` is the entry point, ``py_files`` the zip of this package: paths on the worker, unless the operator's
-    arguments name others. ``conf`` is the operator's Spark configuration. The driver needs the variables in
-    ``environment``, which may be secret: never put them into arguments or templates. ``attempt`` names this start, and
-    no other has the name; ``generation`` and ``target`` are in the arguments, too.
+    arguments name others. ``conf`` is the operator's Spark configuration, and what every start needs. The driver needs
+    the variables in ``environment``, which may be secret: never put them into arguments or templates. ``attempt`` names
+    this start, and no other has the name; ``generation`` and ``target`` are in the arguments, too.
     """
 
     application: str

@@ -20,6 +20,7 @@ from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
+from airflow_backfill.spark_home import ENDS
 from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.triggers.request import LAST, RequestTrigger
 from airflow_backfill.watching.patience import Patience
@@ -152,9 +153,9 @@ def requested(launch: Launch, now: int) -> Request:
             "kafka_conn_id: a request brings no secret to a service; set kafka_conn_id of the ServiceOperator instead",
             field="kafka_conn_id",
         )
-    if launch.conf:
+    if others := sorted(launch.conf.keys() - ENDS.keys()):
         raise InvalidSpec(
-            f"conf: the settings of Spark are those of the service, and this task has others ({', '.join(launch.conf)})"
+            f"conf: the settings of Spark are those of the service, and this task has others ({', '.join(others)})"
             "; set conf of the ServiceOperator instead",
             field="conf",
         )

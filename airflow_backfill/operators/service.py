@@ -14,6 +14,7 @@ from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import store_environment
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.spark_submit import check_deployment, conf_with_jars, with_secrets
+from airflow_backfill.spark_home import ENDS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -73,7 +74,7 @@ class ServiceOperator(SparkSubmitOperator):
             *("--max-runtime", str(self.max_runtime.total_seconds())),
             *("--drain", str(self.drain.total_seconds())),
         ]
-        self.conf = conf_with_jars(self, self._spark_binary, kafka=self.kafka_conn_id is not None)
+        self.conf = {**ENDS, **conf_with_jars(self, self._spark_binary, kafka=self.kafka_conn_id is not None)}
         with decided(context):
             check_deployment(self, secrets=self.kafka_conn_id is not None)
             environment = {**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}

@@ -141,6 +141,7 @@ class SparkSubmit(SparkSubmitOperator):
                 "application": launch.application,
                 "application_args": list(launch.arguments),
                 "py_files": launch.py_files,
+                "conf": dict(launch.conf),
                 "name": launch.name,
             }
         )

@@ -80,7 +80,8 @@ def test_settings_and_jars_are_passed_on(build: JsonBuild, submit: str, received
     settings = ["--conf", "spark.master=local[2]", "--conf", "a=b c", "--jars", "/jars/delta.jar"]
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, *settings)
     given = json.loads(received.read_text())
-    assert given["argv"][: len(settings)] == settings and "--drop" not in given["argv"]
+    ends = ["--conf", "spark.submit.callSystemExitOnMainExit=true"]
+    assert given["argv"][: 2 + len(settings)] == ends + settings and "--drop" not in given["argv"]
     assert build.plan().build in given["argv"]
     assert any((Path(part) / "airflow_backfill").is_dir() for part in given["path"].split(":"))
 
@@ -92,7 +93,7 @@ def test_the_builds_own_settings_come_first(build: JsonBuild, submit: str, recei
     build.attempt()
     said(capsys, 0, "cancel", build.location, "--spark-submit", submit, "--conf", "spark.master=local[2]")
     given = json.loads(received.read_text())["argv"]
-    assert given[:6] == [
+    assert given[2:8] == [
         *("--conf", "spark.jars=/opt/delta.jar", "--conf", "spark.master=spark://host:7077"),
         *("--conf", "spark.master=local[2]"),
     ]

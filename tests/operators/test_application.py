@@ -91,7 +91,7 @@ def test_spark_submit_gets_our_entry_point_and_zip(context, source, target, subm
     entry = next(word for word in line if word.endswith("spark_apps/snapshot.py"))
     before, after = line[: line.index(entry)], line[line.index(entry) + 1 :]
     assert before[before.index("--name") + 1] == "table-backfill-snapshot"
-    assert "spark.a=b" in before
+    assert {"spark.a=b", "spark.submit.callSystemExitOnMainExit=true"} <= set(before)
     assert before[before.index("--py-files") + 1].endswith(".zip")
     number, document = drawn(target)[-1]
     assert after[:6] == ["--target", str(target), "--generation", str(number), "--attempt", document["attempt"]]

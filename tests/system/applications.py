@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.ledger.control_folder import ControlFolder
+from airflow_backfill.spark_home import ENDS
 from environment import quick
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +75,7 @@ class Applications:
         return {
             **quick.confs(),
             **quick.INTERPRETED,
+            **ENDS,
             "spark.ui.enabled": "false",
             "spark.log.level": "ERROR",
             "spark.sql.warehouse.dir": f"/nonexistent/{uuid.uuid4().hex}",

@@ -28,19 +28,22 @@ class Lake(Workload):
         super().__init__(spark, objects)
 
     def spec(self, target: str, **more: str) -> str:
-        return super().spec(target, source=f"s3a://{SOURCES}/orders", **more)
+        return super().spec(target, **{"source": f"s3a://{SOURCES}/orders", **more})
 
     def applications(self, name: str, service: S3 | None = None) -> Applications:
         """Those of a target of this name."""
         return Applications(f"s3a://{BUCKET}/{name}", {**(service or self.way).confs, **self.more}, timeout=900)
 
+    def here(self, target: str) -> Path:
+        """The files of a target as a folder of this machine."""
+        return self.folder / BUCKET / target.rpartition("/")[2]
+
     def check(self, target: str, epoch: int, version: int) -> None:
-        super().check(str(self.folder / BUCKET / target.rpartition("/")[2]), epoch, version)
+        super().check(str(self.here(target)), epoch, version)
 
     def race(self, apps: Applications, races: int, folder: Path) -> None:
         """Two applications commit to one table at the same time, and no commit is lost. ``folder`` is for pipes."""
-        target = self.folder / BUCKET / apps.target.rpartition("/")[2]
-        program, master = ROOT / "tests" / "system" / "s3_racer.py", ["--master", "local[1]", "--driver-memory", "1g"]
+        program, master = ROOT / "tests" / "system" / "racer.py", ["--master", "local[1]", "--driver-memory", "1g"]
         told = list[str]()
         with ExitStack() as opened:
             racers, starts = [], []
@@ -61,7 +64,7 @@ class Lake(Workload):
                 start.close()
         assert set(told) <= {"done", "ConcurrentTransactionException"}, Counter(told)
 
-        files = sorted((target / "_delta_log").glob("*.json"))
+        files = sorted((self.here(apps.target) / "_delta_log").glob("*.json"))
         assert [int(file.stem) for file in files] == list(range(3 * races + 1))
         actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
         seen = Counter((action["txn"]["appId"], action["txn"]["version"]) for action in actions if "txn" in action)

@@ -1,4 +1,4 @@
-"""One of two applications that commit to one table on S3 at the same time: a program.
+"""One of two applications that commit to one table in a bucket at the same time: a program.
 
 For each number that it reads from a pipe it tries to commit that version of an id that both share, then of its own id.
 It says what it was told. At 0 it makes the table.
