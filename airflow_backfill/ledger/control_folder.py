@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -277,6 +278,12 @@ class ControlFolder:
         document = json.dumps({"piece": piece, "digest": digest}).encode()
         self._store.put(f"{_digests_of(build)}/{fingerprint(piece)}.json", document)
 
+    def forget_digests(self, build: str, pieces: Iterable[Mapping[str, Any]]) -> None:
+        """Delete the digests of pieces that another one holds, too."""
+        names = (f"{_digests_of(build)}/{fingerprint(piece)}.json" for piece in pieces)
+        with ThreadPoolExecutor(READERS, "digests") as pool:
+            deque(pool.map(self._store.delete, names), 0)
+
     def digests(self, build: str) -> Iterator[Any]:
         """What was stored of the pieces of a build's source: ``piece`` and ``digest``. Damaged files are left out."""
         folder = _digests_of(build)
@@ -285,7 +292,7 @@ class ControlFolder:
             yield from (digest for digest in found if digest is not None)
 
     def _digest(self, name: str) -> Any:
-        with suppress(RecordInvalid):
+        with suppress(RecordInvalid, NotFound):  # a proof beside this one may have joined it to others
             return self._document(name)
         return None
 

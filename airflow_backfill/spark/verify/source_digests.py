@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 256
 """Of a missing piece, so many files or epochs are read at a time."""
+JOINED_EPOCHS = 256
+"""In a joined piece, at least. A follower stores a piece for each round, and each proof reads all of them."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,28 @@ class SourceDigests:
                 digest = self._read(piece)
                 self.store(piece, digest)
                 total = total + digest
+            if line is Line.EPOCHS:
+                self._join([piece for piece in found.chosen if piece.runs[-1][1] <= epoch - JOINED_EPOCHS], known)
         return total
+
+    def _join(self, pieces: Sequence[Piece], known: Mapping[Piece, Digest]) -> None:
+        """Store pieces of epochs that follow each other as one. A crash in the middle leaves both, and either counts.
+
+        A proof at an epoch inside of a joined piece reads the piece's epochs again, so the newest stay apart: an older
+        version of the target may be restored.
+        """
+        block = list[Piece]()
+        by_runs = attrgetter("runs")
+        for runs, group in groupby(sorted(pieces, key=by_runs), key=by_runs):
+            if block and block[-1].runs[-1][1] != runs[0][0]:
+                block = []
+            block += group
+            start, stop = block[0].runs[0][0], runs[-1][1]
+            if stop - start >= JOINED_EPOCHS:
+                if len(block) > 1:
+                    self.store(Piece(Line.EPOCHS, ((start, stop),)), sum((known[piece] for piece in block), NONE))
+                    self.control.forget_digests(self.plan.build, [piece.to_json() for piece in block])
+                block = []
 
     def reread(self, epoch: int, share: float, seed: int) -> int | None:
         """Read stored pieces again, chosen at random: at least this share of the files and of the epochs. Their number;

@@ -30,6 +30,7 @@ from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.strategies.table import TableRounds
 from airflow_backfill.spark.target_table.apply import Txn, append
 from airflow_backfill.spark.verify import proof as proofs
+from airflow_backfill.spark.verify import source_digests
 from airflow_backfill.spark.verify.proof import _Side
 from airflow_backfill.spark.verify.source_digests import SourceDigests
 from tests.spark.build import Build
@@ -155,6 +156,29 @@ def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeyp
     pieces = read_again(monkeypatch)
     certificate = build.verify().certificate
     assert pieces == [] and certificate is not None and certificate.kind is INCREMENTAL
+
+
+def test_a_follower_does_not_keep_a_file_for_each_round(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_digests, "JOINED_EPOCHS", 3)
+    build = Build(source, tmp_path / "target", strategy="chain", key=None, proof="incremental")
+    build.hand_off()
+    for number in range(7):
+        source.append(5000 + 10 * number, 5005 + 10 * number)
+        build.upstream()
+    before, pieces = {file: file.read_text() for file in documents(build)}, read_again(monkeypatch)
+    rounds, state = rounds_of(build)
+    digest = rounds.source_digests.at(state.applied)
+    (joined,) = set(documents(build)) - before.keys()
+    assert len(documents(build)) == len(before) - 2
+
+    for file, text in before.items():
+        file.write_text(text)  # as if it had been killed before it deleted them
+    joined.unlink()
+    assert rounds.source_digests.at(state.applied) == digest and pieces == []
+    (certain,) = rounds.proof(state.positions)._digests([_Side("target", build.target, build.reader.log.head())])
+    assert digest == sum(certain.values(), NONE)
 
 
 def test_digests_that_are_gone_damaged_or_wrong(source: Source, tmp_path: Path, caplog: Any) -> None:
