@@ -15,9 +15,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.system.applications import ROOT, Applications, submitted
+from airflow_backfill.ledger.reader import BuildReader
+from tests.system.applications import ROOT, Applications, all_phases, submitted
 from tests.system.s3 import BUCKET, S3, SOURCES, Gate
 from tests.system.workload import Workload
+
+SMALL = ("--round-rows", "3000")
+ALL = all_phases(lag_epochs=60)
+KILLS = {
+    "snapshot": ("after_commit:3:python", "before_commit:3:jvm", "before_verify:1:group"),
+    "arrangement": ("after_commit:2:python", "before_commit:3:jvm", "before_verify:1:group"),
+    "chain": ("after_commit:4:python", "before_commit:4:jvm", "before_verify:1:group"),
+}
 
 
 class Lake(Workload):
@@ -40,6 +49,41 @@ class Lake(Workload):
 
     def check(self, target: str, epoch: int, version: int) -> None:
         super().check(str(self.here(target)), epoch, version)
+
+    def kill(self, apps: Applications, strategy: str) -> None:
+        """A build whose applications are killed here and there, while the source changes. Then it is followed."""
+        with self.writer():
+            apps.result("plan", "--spec", self.spec(apps.target, strategy=strategy))
+            read = list[int]()
+            for crash in KILLS[strategy]:
+                outcome = apps.run("snapshot", *SMALL, *ALL, crash=crash)
+                assert outcome is None or outcome["code"] != "OK", crash
+                read.append(BuildReader(apps.target).state().totals.snapshot_rows)
+            finished = apps.result("snapshot", *SMALL, *ALL)
+            assert finished["phase"] == "finished", apps.log[-1][-5000:]
+            followed = apps.result("upstream")
+        assert read == sorted(read) and read[0] < read[-1]
+        self.check(apps.target, finished["epoch"], finished["target_version"])
+        self.check(apps.target, followed["epoch"], followed["target_version"])
+
+    def lose_answers(self, apps: Applications) -> None:
+        """A build that is told nothing of every third commit, while the source changes."""
+        commits = list[str]()
+
+        def lost(method: str, path: str) -> bool:
+            name = path.partition("?")[0]
+            if method != "PUT" or "/_delta_log/" not in name or not name.endswith(".json") or name in commits:
+                return False
+            commits.append(name)
+            return len(commits) % 3 == 0
+
+        self.way.loses_answer = lost
+        with self.writer():
+            apps.result("plan", "--spec", self.spec(apps.target))
+            finished = apps.result("snapshot", *SMALL, *ALL)
+        self.way.loses_answer = lambda method, path: False
+        assert len(self.way.lost) > 3
+        self.check(apps.target, finished["epoch"], finished["target_version"])
 
     def race(self, apps: Applications, races: int, folder: Path) -> None:
         """Two applications commit to one table at the same time, and no commit is lost. ``folder`` is for pipes."""

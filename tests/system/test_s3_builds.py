@@ -13,9 +13,9 @@ from airflow_backfill.core.errors import CredentialsExpired
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.ledger.reader import BuildReader
-from tests.system.applications import Applications, all_phases
+from tests.system.applications import Applications
 from tests.system.identity import identity
-from tests.system.lake import Lake
+from tests.system.lake import ALL, KILLS, SMALL, Lake
 from tests.system.s3 import SECRET
 from tests.system.test_cluster import SOON
 from tests.waiting import until
@@ -26,13 +26,6 @@ RACES = 200
 BUSY_SECONDS = 20.0
 TOKEN_SECONDS = 70.0
 """The SDK of S3A takes another token a minute before one ends."""
-SMALL = ("--round-rows", "3000")
-ALL = all_phases(lag_epochs=60)
-KILLS = {
-    "snapshot": ("after_commit:3:python", "before_commit:3:jvm", "before_verify:1:group"),
-    "arrangement": ("after_commit:2:python", "before_commit:3:jvm", "before_verify:1:group"),
-    "chain": ("after_commit:4:python", "before_commit:4:jvm", "before_verify:1:group"),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -66,40 +59,14 @@ def no_argument_has(secret: str) -> Iterator[None]:
 @pytest.mark.parametrize("strategy", list(KILLS))
 def test_a_build_goes_on_after_each_kill(lake: Lake, strategy: str) -> None:
     apps = lake.applications(strategy, lake.way.behind)
-    with lake.writer(), no_argument_has(SECRET):
-        apps.result("plan", "--spec", lake.spec(apps.target, strategy=strategy))
-        read = list[int]()
-        for crash in KILLS[strategy]:
-            outcome = apps.run("snapshot", *SMALL, *ALL, crash=crash)
-            assert outcome is None or outcome["code"] != "OK", crash
-            read.append(BuildReader(apps.target).state().totals.snapshot_rows)
-        finished = apps.result("snapshot", *SMALL, *ALL)
-        assert finished["phase"] == "finished", apps.log[-1][-5000:]
-        followed = apps.result("upstream")
+    with no_argument_has(SECRET):
+        lake.kill(apps, strategy)
     assert not any(SECRET in said for said in apps.log)
-    assert read == sorted(read) and read[0] < read[-1]
-    lake.check(apps.target, finished["epoch"], finished["target_version"])
-    lake.check(apps.target, followed["epoch"], followed["target_version"])
 
 
 def test_lost_answers_to_commits_are_settled_by_reading_back(lake: Lake) -> None:
     """S3A asks again, is told that the file exists, and Delta takes its own commit for another writer's."""
-    commits = list[str]()
-
-    def lost(method: str, path: str) -> bool:
-        if method != "PUT" or "/_delta_log/" not in path or not path.endswith(".json") or path in commits:
-            return False
-        commits.append(path)
-        return len(commits) % 3 == 0
-
-    apps = lake.applications("lost")
-    lake.way.loses_answer = lost
-    with lake.writer():
-        apps.result("plan", "--spec", lake.spec(apps.target))
-        finished = apps.result("snapshot", *SMALL, *ALL)
-    lake.way.loses_answer = lambda method, path: False
-    assert len(lake.way.lost) > 3
-    lake.check(apps.target, finished["epoch"], finished["target_version"])
+    lake.lose_answers(lake.applications("lost"))
 
 
 @contextmanager

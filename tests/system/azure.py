@@ -1,0 +1,167 @@
+"""Azure's blob service on this machine, Azurite, as a process; the settings of Hadoop's ABFS for it; and a source that
+is copied into it while a writer changes it.
+
+Azurite comes from npm (``npm install azurite``). The variable ``AZURITE`` names its program ``azurite-blob``. It serves
+an account without a hierarchical namespace, so ABFS uses the Blob endpoint, as it does for such an account of Azure.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import subprocess
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from email.utils import formatdate
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from urllib.request import Request, urlopen
+
+from obstore.store import from_url
+from pyspark.sql import SparkSession
+
+from environment import quick
+from environment.jars import Jar, fetch
+from tests.system.applications import Applications
+from tests.system.lake import Lake
+from tests.system.s3 import S3, Gate
+
+PROGRAM = os.environ.get("AZURITE", "")
+CONTAINER, ACCOUNT = "lake", "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The key that every Azurite has for its account; it protects nothing."""
+ROOT = f"abfs://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net"
+COPY_SECONDS = 0.3
+JARS = (
+    "org.apache.hadoop:hadoop-azure:3.5.0",
+    "org.apache.hadoop.thirdparty:hadoop-shaded-guava:1.5.0",
+    "org.apache.httpcomponents:httpclient:4.5.13",
+    "org.apache.httpcomponents:httpcore:4.4.13",
+    "commons-codec:commons-codec:1.15",
+    "commons-logging:commons-logging:1.3.0",
+    "org.wildfly.openssl:wildfly-openssl:2.2.5.Final",
+)
+"""What ABFS needs beside the jars of Spark 4.2."""
+
+
+def download_jars(into: Path) -> None:
+    """ABFS of Spark's Hadoop."""
+    fetch([Jar("", "", coordinates) for coordinates in JARS], into)
+
+
+@contextmanager
+def azurite(folder: Path) -> Iterator[S3]:
+    """The service with its objects in ``folder``, while the block runs."""
+    command = [PROGRAM, "--location", str(folder), "--blobHost", "127.0.0.1", "--blobPort", "0"]
+    command += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    try:
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "successfully listens on" in line:
+                break
+        else:
+            raise AssertionError("".join(said))
+        Thread(target=process.stdout.read, daemon=True).start()
+        yield S3(said[-1].rpartition(" ")[2].strip())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def make_container(endpoint: str) -> None:
+    """The container of these tests; obstore makes none."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+    named = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    signed = f"PUT{12 * chr(10)}{named}/{ACCOUNT}/{ACCOUNT}/{CONTAINER}\nrestype:container"
+    signature = b64encode(hmac.digest(b64decode(KEY), signed.encode(), "sha256")).decode()
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature}"
+    urlopen(Request(f"{endpoint}/{ACCOUNT}/{CONTAINER}?restype=container", method="PUT", headers=headers)).close()
+
+
+class AzureLake(Lake):
+    """A source in a container. The writer changes a table of this machine, and each new file is copied."""
+
+    def __init__(self, spark: SparkSession, folder: Path, way: Gate, jars: Path) -> None:
+        self.jars = jars
+        super().__init__(spark, folder, way)
+        make_container(way.endpoint)
+        self._client: Any = from_url(ROOT, client_options={"allow_http": True})
+        self._copied = set[Path]()
+
+    @staticmethod
+    def environment(way: S3) -> dict[str, str]:
+        """The variables by which obstore finds the service, and who asks."""
+        return {
+            "AZURE_ENDPOINT": f"{way.endpoint}/{ACCOUNT}",
+            "AZURE_STORAGE_ACCOUNT_KEY": KEY,
+            "AZURE_ALLOW_HTTP": "true",
+        }
+
+    def confs(self, service: S3) -> dict[str, str]:
+        """Settings of a Spark on this machine that uses the service."""
+        jars = os.pathsep.join([*quick.jars(), *sorted(map(str, self.jars.glob("*.jar")))])
+        abfs = {
+            "abfs.endpoint": service.endpoint.removeprefix("http://"),
+            "account.hns.enabled": "false",
+            "fns.account.service.type": "BLOB",
+            "account.auth.type": "SharedKey",
+            f"account.key.{ACCOUNT}.dfs.core.windows.net": KEY,
+            "always.use.https": "false",
+            # By default ABFS takes Apache's client, which wants certificates.
+            "networking.library": "JDK_HTTP_URL_CONNECTION",
+            "createRemoteFileSystemDuringInitialization": "true",
+        }
+        paths = {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
+        return paths | {f"spark.hadoop.fs.azure.{name}": value for name, value in abfs.items()}
+
+    def spec(self, target: str, **more: str) -> str:
+        return super().spec(target, **{"source": f"{ROOT}/tables/orders", **more})
+
+    def applications(self, name: str, service: S3 | None = None) -> Applications:
+        return Applications(f"{ROOT}/{name}", self.confs(service or self.way), timeout=900)
+
+    @contextmanager
+    def writer(self, rate: float = 0.3) -> Iterator[None]:
+        """The writer at work, and each of its commits in the container soon afterwards."""
+        over = Event()
+
+        def copy() -> None:
+            while not over.wait(COPY_SECONDS):
+                self.copy()
+
+        with super().writer(rate), ThreadPoolExecutor() as pool:
+            self.copy()
+            work = pool.submit(copy)
+            try:
+                yield
+            finally:
+                over.set()
+                work.result()
+
+    def copy(self) -> None:
+        """Put what is new of the source into the container: the files of a commit before the commit."""
+        source = Path(self.source)
+        log = [
+            file for pattern in ("*.json", "*.checkpoint*") for file in sorted((source / "_delta_log").glob(pattern))
+        ]
+        data = [file for file in source.rglob("*") if file.is_file() and "_delta_log" not in file.parts]
+        for file in (*data, *log):
+            if file not in self._copied:
+                self._client.put(str(file.relative_to(self.folder)), file)
+                self._copied.add(file)
+
+    def here(self, target: str) -> Path:
+        """A copy of the target's files of now."""
+        folder = self.folder / "here" / target.rpartition("/")[2]
+        for page in self._client.list(target.removeprefix(f"{ROOT}/")):
+            for found in filter(lambda found: found["size"], page):  # ABFS marks folders by empty objects
+                file = folder / found["path"].partition("/")[2]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(bytes(self._client.get(found["path"]).bytes()))
+        return folder
