@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import BackfillError, NotAllowedNow, TargetDiverged
+from airflow_backfill.core.errors import BackfillError, NotAllowedNow, RecordInvalid, TargetDiverged
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.load import load
@@ -148,6 +149,23 @@ def test_a_rewind_that_was_killed_behind_rows_of_another_writer_is_taken_back_by
     with pytest.raises(TargetDiverged) as raised:
         model.run(READ)
     assert follow_way_out(model, raised.value).positions == before.positions
+    assert model.run(READ).totals.snapshot_rows == 60
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"totals": {"log_rows": -50}}, {"more": 1}, {"airflow_backfill": 99}, {"positions": []}]
+)
+def test_a_damaged_record_is_left_behind_by_a_restore_to_the_version_before_it(wrong: dict[str, Any]) -> None:
+    model = half_read()
+    before, good, newest = model.state(), model.target.head, model.records()[-1]
+    document = {**newest.to_json(), "seq": newest.seq + 1, **wrong}
+    model.land_text(newest.app_id, newest.seq + 1, json.dumps(document, separators=(",", ":")))
+    with pytest.raises(RecordInvalid):
+        model.state()
+    with pytest.raises(NotAllowedNow, match="The damage: "):
+        rewound(model)
+    model.foreign("RESTORE", restored=good)
+    assert rewound(model).positions == before.positions
     assert model.run(READ).totals.snapshot_rows == 60
 
 
