@@ -39,6 +39,7 @@ DEAD_LETTERS = "dead_letters"
 TRIAL = "trial"
 DROPPING = "dropping"
 OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", DEAD_LETTERS, EXPLANATIONS, TRIAL)
+_REPORT = ".report.json"
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
 PROOFS = "proofs"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
@@ -244,6 +245,14 @@ class ControlFolder:
         except NotFound:
             return None
 
+    @property
+    def plans(self) -> Iterator[Plan]:
+        """The copies of all plans that can be read."""
+        for name in self._store.list("plans"):
+            with suppress(RecordInvalid):
+                if not name.endswith(_REPORT) and (found := self.plan(name.removesuffix(".json"))) is not None:
+                    yield found
+
     def store_report(self, build: str, report: Mapping[str, Any]) -> None:
         """Store the plan's report, so that what happens can be compared with it."""
         self._store.put(_report_name(build), json.dumps(report).encode())
@@ -350,7 +359,7 @@ def _plan_name(build: str) -> str:
 
 
 def _report_name(build: str) -> str:
-    return f"plans/{build}.report.json"
+    return f"plans/{build}{_REPORT}"
 
 
 def _digests_of(build: str) -> str:

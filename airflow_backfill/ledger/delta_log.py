@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import unquote, urlsplit
 
 from airflow_backfill.core.errors import HistoryLost, RecordInvalid, SourceNotDelta
 from airflow_backfill.core.values.commit import Commit, Protocol, TableMetadata
@@ -28,6 +29,7 @@ BATCH = 4 * READERS
 SEARCHED = 10_000
 """Newest commits in which a file is searched."""
 _ADD, _REMOVE = b'{"add"', b'{"remove"'
+_OF_FILES = (_ADD, _REMOVE)
 YOUNG = 1_000
 """Versions of a table among which a commit for a dropped one may be: it lands soon after the restart."""
 
@@ -150,6 +152,42 @@ class DeltaLog:
     def first_adding(self, file: str) -> int | None:
         """The first of the newest ``SEARCHED`` versions that adds a data file of this name; None if none does."""
         return next(self._naming(_ADD, file, self._searched()), None)
+
+    def first_lost(self, file: str) -> int | None:
+        """``first_adding``, or an older version that adds another file which is gone and which the newest one needs:
+        after a RESTORE to a version with that file, the next round would fail.
+        """
+        first, versions = self.first_adding(file), self._searched()
+        if first is None:
+            return None
+        added: dict[str, int] = {}
+        with ThreadPoolExecutor(READERS, "commits") as pool:
+            for start in range(0, len(versions), BATCH):
+                some = versions[start : start + BATCH]
+                for version, (adds, removes) in zip(some, pool.map(self._files_in, some), strict=True):
+                    for path in removes - adds:
+                        added.pop(path, None)
+                    for path in adds:
+                        added.setdefault(path, version)
+        older = {path: version for path, version in added.items() if version < first}
+        there = {folder: set(self._store.list(folder)) for folder in {path.rpartition("/")[0] for path in older}}
+        places = ((path.rpartition("/"), version) for path, version in older.items())
+        lost = (version for (folder, _, name), version in places if name not in there[folder])
+        return min(lost, default=first)
+
+    def _files_in(self, version: int) -> tuple[set[str], set[str]]:
+        """The data files that a commit adds, and those that it removes, in folders of the table; none if the commit
+        cannot be read.
+        """
+        found: dict[str, set[str]] = {"add": set(), "remove": set()}
+        try:
+            for line in actions.lines(self._store.chunks(f"{LOG}/{commit_name(version)}")):
+                for action, value in actions.decode(line).items() if line.lstrip().startswith(_OF_FILES) else ():
+                    found[action].add(unquote(actions.of("path", actions.text, actions.mapping(value))))
+        except (NotFound, Malformed):
+            pass
+        ours = [{path for path in paths if not urlsplit(path).scheme and path[:1] != "/"} for paths in found.values()]
+        return ours[0], ours[1]
 
     def dropped(self, file: str) -> bool:
         """Whether the newest version no longer has the data file of this name, by the newest ``SEARCHED`` commits."""

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from airflow_backfill.core.attempts.settle_plan import is_of_table, plan_in
-from airflow_backfill.core.errors import HistoryLost, NotPlanned, RecordInvalid
+from airflow_backfill.core.errors import BackfillError, HistoryLost, NotPlanned, RecordInvalid, TargetDiverged
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.load import highest_generation, load, told
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.target_table.foreign_commits import another_table
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
@@ -79,13 +80,26 @@ class BuildReader:
         check_readable(newest.protocol, f"the target {self.target}")
         self._properties = newest.metadata.configuration
         if OWNER not in newest.metadata.configuration:
-            raise NotPlanned(
-                f"target: {self.target} was not made by a table backfill: its property {OWNER} is not set. Name the "
-                "target of a build. If this is one, another writer removed the property or replaced the table: run "
-                f"ALTER TABLE delta.`{self.target}` SET TBLPROPERTIES ('{OWNER}' = 'NAME') with the build's name, then "
-                "clear the task"
-            )
+            raise self._not_ours(newest)
         return newest
+
+    def _not_ours(self, newest: Newest) -> BackfillError:
+        """Why the table is none of a build; TargetDiverged if another writer has replaced that of the build."""
+        names = {plan.target_id: plan.spec.name for plan in self.control.plans}
+        if names and newest.metadata.table_id not in names:
+            try:
+                drive(load(), lambda effect: self._answer_at(newest.version, effect))
+            except BackfillError as error:
+                if error.retry or isinstance(error, TargetDiverged):
+                    return error
+            return another_table(self.target)
+        name = names.get(newest.metadata.table_id)
+        return NotPlanned(
+            f"target: {self.target} was not made by a table backfill: its property {OWNER} is not set. Name the target "
+            "of a build. If this is one, another writer removed the property: run ALTER TABLE "
+            f"delta.`{self.target}` SET TBLPROPERTIES ('{OWNER}' = '{name or 'NAME'}')"
+            f"{'' if name else ' with the name of the build'}, then clear the task"
+        )
 
     def answer(self, effect: fx.Effect[Any]) -> Any:
         """The answer to an effect that only reads the target."""

@@ -136,6 +136,46 @@ def test_a_file_is_found_where_it_was_added_first(write_log: WriteLog) -> None:
     assert [log(table).first_adding(f"f-{n}.parquet") for n in range(1, 4)] == [3, 4, None]
 
 
+def add(path: str) -> dict[str, Any]:
+    return {"add": {"path": path}}
+
+
+def remove(path: str) -> dict[str, Any]:
+    return {"remove": {"path": path}}
+
+
+@pytest.mark.parametrize(
+    ("gone", "first"),
+    [
+        (("new",), 5),
+        (("new", "old"), 2),
+        (("new", "p=1 2/in"), 3),
+        (("new", "again"), 2),
+        (("new", "replaced"), 5),
+        (("new", "newer"), 5),
+        (("nobody",), None),
+    ],
+)
+def test_a_table_goes_back_behind_all_files_that_it_has_lost(
+    write_log: WriteLog, gone: tuple[str, ...], first: int | None
+) -> None:
+    """One after another, each would be found by a round that fails. A file that was replaced may be gone."""
+    history = {
+        name(2): text(add("old"), add("again"), add("replaced")),
+        name(3): text(add("p=1%202/in")),
+        name(4): text(remove("replaced"), remove("again"), add("again")),
+        name(5): text(add("new")),
+        name(6): text(add("newer")),
+    }
+    table = write_log(commits(0, 6) | history)
+    for file in ("old", "again", "p=1 2/in", "new", "newer"):
+        if file not in gone:
+            place = Path(table, file)
+            place.parent.mkdir(exist_ok=True)
+            place.touch()
+    assert log(table).first_lost(gone[0]) == first
+
+
 @pytest.mark.parametrize(
     ("kinds", "dropped"),
     [("a", False), ("ar", True), ("a+r", False), ("ara", False), ("arar", True), ("r", True)],

@@ -23,13 +23,14 @@ from airflow_backfill.core.errors import (
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.effect import CommitRecord, ReadHead
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.commit import FileTotals, Protocol
+from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
+from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import SUFFIX
 from airflow_backfill.ledger.open_source import glance_at_source, watch_source
 from airflow_backfill.ledger.reader import BuildReader
-from tests.core.model_target import ROUND, Model
+from tests.core.model_target import ROUND, SCHEMA, Model
 from tests.core.running import Running
 from tests.core.tasks import CANCEL, CATCH_UP, CONSUME, FINISH, READ, VERIFY, V, follow
 from tests.ledger.json_target import JsonBuild, JsonLog, commit_file, forget
@@ -155,6 +156,27 @@ def test_a_table_without_a_plan_of_that_build_is_not_planned(build: JsonBuild) -
     build.sealed()
     with pytest.raises(NotPlanned):
         BuildReader(build.location).state("b2")
+
+
+def test_a_target_that_lost_its_name_is_told_from_one_that_was_replaced(build: JsonBuild) -> None:
+    """The name of a build on another writer's table would be taken for a right to drop it."""
+    build.sealed()
+    good = build.target.head
+    build.set_properties()
+    with pytest.raises(NotPlanned, match=f"SET TBLPROPERTIES .'{OWNER}' = 'orders'"):
+        read(build)
+    build.foreign("CREATE OR REPLACE TABLE AS SELECT", metadata=TableMetadata("another", SCHEMA))
+    with pytest.raises(TargetDiverged, match=f"TO VERSION AS OF {good + 1}, .* move this table away"):
+        read(build)
+
+
+def test_a_table_in_the_place_of_a_dropped_target_gets_no_name(build: JsonBuild) -> None:
+    build.sealed()
+    shutil.rmtree(build.location)
+    created = Commit(0, operation="CREATE TABLE", metadata=TableMetadata("another", SCHEMA), protocol=Protocol(1, 2))
+    JsonLog(build.location).land(created)
+    with pytest.raises(NotPlanned, match="another table stands"):
+        read(build)
 
 
 unreadable = pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def _is_final(world: World, process: Process) -> bool:
     if world.fatal == "put back" and error.code == ENDS[world.fatal] and not world.judge.stale:
         raise Violation(f"all that was applied is in the history that is there, but {process.task} ended: {error}")
     if world.fatal_done and error.code in (ENDS.get(world.fatal or ""), "VERIFICATION_FAILED"):
-        helped = _helped(world) or way_out.rewritten(world) or way_out.removed(world)
+        helped = _helped(world, error) or way_out.rewritten(world) or way_out.removed(world)
         world.outcome = "" if helped else error.code
     elif error.code == "HISTORY_LOST" and world.target.outlived:
         world.outcome = error.code
@@ -115,8 +115,8 @@ def _is_final(world: World, process: Process) -> bool:
     return True
 
 
-def _helped(world: World) -> bool:
-    return way_out.rewound(world) or way_out.put_right(world) or way_out.undone(world)
+def _helped(world: World, error: BackfillError) -> bool:
+    return way_out.rewound(world, error) or way_out.put_right(world) or way_out.undone(world)
 
 
 def _check_error(world: World, process: Process, error: BackfillError) -> None:
@@ -187,7 +187,7 @@ def _gate_broken(world: World, error: BackfillError) -> None:
     if error.code == "CANCELLED":
         _resume(world)
     elif world.fatal_done and error.code == ENDS.get(world.fatal or ""):
-        world.outcome = "" if _helped(world) or way_out.removed(world) else error.code
+        world.outcome = "" if _helped(world, error) or way_out.removed(world) else error.code
     elif error.code == "HISTORY_LOST" and world.target.outlived:
         world.outcome = error.code
     else:
@@ -207,11 +207,12 @@ def _run_by_hand(world: World) -> None:
             world.by_hand = ""
         elif error is not None and error.code == "NOT_ALLOWED_NOW" and world.named is None:
             world.judge.look()
-            way_out.restored(world)  # who was late wrote rows after the RESTORE
+            way_out.leads_on(world, error)
+            way_out.restored(world, error)  # somebody wrote rows after the RESTORE
         elif error is not None and error.code == "HISTORY_LOST" and world.named is None and world.ages:
             world.by_hand = ""
             world.outcome = "" if way_out.put_right(world) else error.code
         elif error is not None and error.code == "HISTORY_LOST" and mine[-1].began <= world.cleaned:
             pass  # it slept while the log was cleaned up, and is started again
-        elif error is not None and not error.retry and error.code not in ("FENCED", "TARGET_DIVERGED"):
+        elif error is not None and not error.retry and error.code != "FENCED":
             raise Violation(f"{world.by_hand} failed without a cause: {error}")

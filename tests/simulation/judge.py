@@ -55,6 +55,8 @@ class Judge:
     """Since a recovery: somebody's word for the epoch, until a comparison backs it."""
     repaired: int = 0
     """The version of the last repair: a sleeper may still find one wrong that was before it."""
+    recoveries: set[int] = field(default_factory=set)
+    """The versions of recoveries and rewinds that count."""
     stood: int = -1
     """The newest epoch of the source at which anything stands, or that is announced."""
     stood_at: int = -1
@@ -159,11 +161,10 @@ class Judge:
     def _barrier(self, landed: Landed, document: dict[str, Any]) -> None:
         must(self.pinned is not None, "a barrier before the plan")
         self.lanes.barrier(landed, document)
-        if document["event"] == "recover":
-            self._recovered(document)
-            return
-        if document["event"] == "rewind":
-            self._rewound(landed, document)
+        if document["event"] in ("recover", "rewind"):
+            if not self._overtaken(landed, document):
+                self._recovered(document) if document["event"] == "recover" else self._rewound(landed, document)
+                self.recoveries.add(landed.commit.version)
             return
         if landed.commit.data_change and self.foreign_at is not None:
             behind = self.world.processes_begun_before_foreign(landed.writer)
@@ -197,6 +198,13 @@ class Judge:
                 self.stands(position["epoch"], landed)
         return self.stale
 
+    def _overtaken(self, landed: Landed, document: dict[str, Any]) -> bool:
+        """Whether somebody else has changed the target since the writer of a recovery looked: then it does not
+        count.
+        """
+        since = self.world.target.log[document["prev"] + 1 : landed.commit.version]
+        return any(one.writer == "" and one.commit.data_change for one in since)
+
     def _recovered(self, document: dict[str, Any]) -> None:
         """Nothing of before counts; what was foreign up to then is what the comparison will be about."""
         epoch = document["handoff"]
@@ -213,10 +221,9 @@ class Judge:
 
     def _rewound(self, landed: Landed, document: dict[str, Any]) -> None:
         """The rows are those of the version before, or of one that was restored; and so is what the record says."""
-        log = self.world.target.log[: landed.commit.version]
-        to = log[-1].commit.version
+        to = landed.commit.version - 1
         if self.foreign_at is not None:
-            to = next(x.commit.restored for x in reversed(log) if x.commit.restored is not None)
+            to = self._original(to)
         must(landed.content == self.world.target.log[to].content, "the rows are not those of the restored version")
         mark = dict(self.marks[max(version for version in self.marks if version <= to)])
         for name, value in mark.pop("partitions").items():
@@ -228,6 +235,16 @@ class Judge:
         for name in ("handoff", "bound"):
             must(document.get(name) == mark[name], f"a rewind has changed the {name}")
         self._content(landed, document)
+
+    def _original(self, version: int) -> int:
+        """The version that a RESTORE has brought back, be it over several of them."""
+        for below in range(version, -1, -1):
+            commit = self.world.target.log[below].commit
+            if commit.restored is not None:
+                return self._original(commit.restored)
+            if commit.data_change or below in self.recoveries:
+                break
+        return version
 
     @property
     def can_be_recovered(self) -> bool:

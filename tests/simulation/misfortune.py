@@ -96,6 +96,20 @@ def _people_interfere(world: World) -> None:
         world.start(world.rng.choice(["consume_log", "catch_up", "verify", "finish"]), twin=True)
     if world.pinned is not None and world.happens("peek"):
         world.peek()
+    if world.meddled and any(p.recovers for p in world.processes) and world.meddlers.random() < 0.3:
+        _meddle(world)
+
+
+def _meddle(world: World) -> None:
+    """Somebody else changes the target, or restores it to whatever version, while it is recovered."""
+    world.meddled -= 1
+    world.foreign += 1
+    if world.meddlers.random() < 0.5:
+        world.target.append_foreign()
+    else:
+        world.target.restore(world.meddlers.randrange(world.target.head))
+    if world.named is not None:
+        world.misnamed = world.target.content != world.expected(world.named)
 
 
 def _end(world: World, fault: str) -> None:

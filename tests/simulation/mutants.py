@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.mutant import Mutant
+from tests.simulation.recovery_mutants import OF_RECOVERIES
 from tests.simulation.topic_mutants import OF_TOPICS
 
 RESTARTED = {"restart": 1.0, "cure": 0.0, "rewind": 0.0, "recovery": 0.0}
@@ -217,41 +218,6 @@ MUTANTS = (
         "        return position",
     ),
     Mutant(
-        "a recovery begins in the layout that may be about to open",
-        "    return _Place(newest + 2, {",
-        "    return _Place(newest + 1, {",
-    ),
-    Mutant(
-        "a recovery is called proven",
-        "        handoff=epoch,\n",
-        "        handoff=epoch,\n"
-        "        certificate=__import__('airflow_backfill.core.model.record', fromlist=['x'])"
-        ".Certificate(epoch, 0, 0, 'd', 1, 0, __import__('airflow_backfill.core.values.row_hash', fromlist=['x'])"
-        ".RowHash.TYPED),\n",
-    ),
-    Mutant(
-        "a rewind takes announcements back",
-        "state = replace(state, announced=(yield from _announced(state, at, head)))",
-        "pass",
-        chain=True,
-        trouble="restore",
-        often={"rewind": 1},
-    ),
-    Mutant(
-        "a rewind goes on from the version before the restored one",
-        "            return commit.restored, since[::-1]\n",
-        "            return commit.restored - 1, since[::-1]\n",
-        trouble="restore",
-        often={"rewind": 1},
-    ),
-    Mutant(
-        "a repair writes nothing",
-        "Move(Event.REPAIR, RewriteKeys(state.handoff))",
-        "Move(Event.REPAIR)",
-        trouble="restore",
-        often={"recovery": 1, "left wrong": 1, "repair": 1},
-    ),
-    Mutant(
         "announcements without a claim",
         "    if lane.attempt != me.name:\n",
         "    if not lane.attempt:\n",
@@ -285,11 +251,6 @@ MUTANTS = (
         "a record forgets what was announced",
         "        return self.announced if self.announced is not None and self.announced.version >= 0 else None",
         "        return None",
-    ),
-    Mutant(
-        "a recovery fences nobody",
-        "    for fence in fences:\n",
-        "    return True\n    for fence in fences:\n",
     ),
     Mutant(
         "a resume lifts a cancel that came later",
@@ -393,5 +354,6 @@ MUTANTS = (
         "        return max(min(self.until - now, self.until - self.now), 0)",
         "        return max(self.until - now, 0)",
     ),
+    *OF_RECOVERIES,
     *OF_TOPICS,
 )

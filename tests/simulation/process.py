@@ -99,6 +99,17 @@ class Process:
         self._advance(lambda: next(generator))
 
     @property
+    def recovers(self) -> bool:
+        """Whether it is about to write the barrier of a recovery."""
+        effect = self._effect
+        return (
+            not self.ended
+            and self.task == "recover"
+            and isinstance(effect, fx.CommitRecord)
+            and (isinstance(effect.record, Record))
+        )
+
+    @property
     def pinned(self) -> int | None:
         return self.dropped.source.epoch if self.dropped else self.world.pinned
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.attempts.settle_plan import settle
@@ -35,22 +36,33 @@ def put_right(world: World) -> bool:
     return True
 
 
-def rewound(world: World) -> bool:
-    """Whether somebody restores the target to the version before the foreign one, to go on from the records there."""
+def rewound(world: World, error: BackfillError) -> bool:
+    """Whether somebody restores the target to the version that the error names, to go on from the records there."""
     world.judge.look()
     if world.judge.foreign_at is None or world.pinned is None or not world.happens("rewind"):
         return False
-    restored(world)
+    restored(world, error)
     world.by_hand, world.named = "recover", None
     for process in world.processes:
         process.known = False
     return True
 
 
-def restored(world: World) -> None:
-    """Somebody restores the target to the version before the first foreign one."""
+def restored(world: World, error: BackfillError) -> None:
+    """Somebody restores the target to the version that an error names; of a proof, to that before the first foreign
+    one.
+    """
+    named = re.search(r"TO VERSION AS OF (\d+)", error.message)
     assert world.judge.foreign_at is not None
-    world.target.restore(world.judge.foreign_at - 1)
+    world.target.restore(int(named[1]) if named else world.judge.foreign_at - 1)
+    world.led = world.target.head
+
+
+def leads_on(world: World, error: BackfillError) -> None:
+    """A violation if somebody did what the last error said, and nobody has changed the target since."""
+    since = [] if world.led is None else world.target.log[world.led + 1 :]
+    if world.led is not None and not any(landed.commit.data_change for landed in since):
+        raise Violation(f"the target was restored as an error said, and that leads to: {error}")
 
 
 def undone(world: World) -> bool:

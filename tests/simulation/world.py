@@ -90,6 +90,8 @@ class World:
     """Whether the plan of a topic names no table of dead letters."""
     cleaned: int = -1
     """The step at which the target's log was cleaned up last."""
+    led: int | None = None
+    """The version of the last RESTORE that an error has asked for."""
     misnamed: bool = False
     """Whether the target's rows are not those of the named epoch."""
     happened: Counter[str] = field(default_factory=Counter)
@@ -134,6 +136,9 @@ class World:
         self.strangers = random.Random(f"strangers {self.seed}")
         self.haunted = self.strangers.random() < 0.2
         """Whether attempts of a build whose table stood here before still commit."""
+        self.meddlers = random.Random(f"meddlers {self.seed}")
+        self.meddled = 3 if self.meddlers.random() < 0.3 else 0
+        """How often somebody else may still come just before the barrier of a recovery."""
         self.clocks = random.Random(f"clocks {self.seed}")
         self.apart = self.clocks.random() < 0.25
         """Whether clocks differ by hours: those of the source's writers, and of each process."""

@@ -19,7 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_backfill.core.attempts.rewind import RESTORE, rewound, standing
-from airflow_backfill.core.errors import Fenced, NotAllowedNow, NotPlanned, RecordInvalid, TargetContended
+from airflow_backfill.core.errors import (
+    Fenced,
+    NotAllowedNow,
+    NotPlanned,
+    RecordInvalid,
+    TargetContended,
+    TargetDiverged,
+)
 from airflow_backfill.core.model.fence import Fence
 from airflow_backfill.core.model.plan import LANE, Plan
 from airflow_backfill.core.model.record import Layout, Record, app_id
@@ -87,7 +94,10 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
         record = replace(record, control=(yield from _in_force(left)))
         yield from CopyPlan(plan)
         written = yield from CommitRecord(record, Nothing())
-        state = yield from load(build)
+        try:
+            state = yield from load(build)
+        except TargetDiverged:
+            continue  # another writer came first
         if state.newest is not None and state.newest.record.attempt == me.name:
             return state
         _check_newest(me, Remains(lanes=state.known))

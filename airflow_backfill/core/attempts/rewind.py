@@ -23,19 +23,23 @@ RESTORE = "run RESTORE TABLE ... TO VERSION AS OF the version before the damage,
 
 def standing(build: str) -> Asks[tuple[int, BuildState]]:
     """The target's newest version, and the build as of the version whose rows it has: that one, or the older one that a
-    RESTORE names. NotAllowedNow if none does, TargetDiverged if the table was changed since.
+    RESTORE names, which may have its rows by a RESTORE, too. NotAllowedNow if none does, TargetDiverged if the table
+    was changed since.
     """
     head = yield from ReadHead()
-    try:
-        return head, (yield from load(build, head))
-    except BackfillError as error:
-        if error.retry:
-            raise
-    at, since = yield from _restored(head)
-    state = yield from load(build, at)
+    at, since = head, list[Commit]()
+    while True:
+        try:
+            state = yield from load(build, at)
+            break
+        except BackfillError as error:
+            if error.retry:
+                raise
+            at, later = yield from _restored(at, error)
+            since = [*later, *since]
     for commit in since:
         check_commit(state.plan, commit, barrier_record(commit, build))
-    if state.announced is not None:
+    if at < head and state.announced is not None:
         state = replace(state, announced=(yield from _announced(state, at, head)))
     return head, state
 
@@ -69,20 +73,20 @@ def rewound(record: Record) -> Asks[Record]:
     )
 
 
-def _restored(head: int) -> Asks[tuple[int, Sequence[Commit]]]:
-    """The older version whose rows the target has, and the commits since the RESTORE that names it. NotAllowedNow if
-    there is none, or if rows changed since.
+def _restored(at: int, error: BackfillError) -> Asks[tuple[int, Sequence[Commit]]]:
+    """The older version whose rows version ``at`` has, and the commits since the RESTORE that names it. NotAllowedNow
+    if there is none, or if rows changed since: it repeats the ``error`` of the build at ``at``, which names a version.
     """
     since: list[Commit] = []
-    for version in range(head, -1, -1):
+    for version in range(at, -1, -1):
         commit = yield from ReadCommit(version)
         if commit.restored is not None:
             return commit.restored, since[::-1]
         if commit.data_change or commit.belied or commit.strays:
             raise NotAllowedNow(
                 f"version {version} of the target changed rows ({commit.operation or 'unknown operation'}) and is no "
-                f"RESTORE to a version; {RESTORE}",
+                f"RESTORE to a version; {RESTORE}. The damage: {error.message}",
                 version=version,
             )
         since.append(commit)
-    raise NotAllowedNow(f"the target was not restored; {RESTORE}")
+    raise NotAllowedNow(f"the target was not restored; {RESTORE}. The damage: {error.message}")

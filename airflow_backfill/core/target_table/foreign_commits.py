@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_backfill.core.delta.schema import difference
-from airflow_backfill.core.errors import TargetDiverged
+from airflow_backfill.core.errors import NotPlanned, TargetDiverged
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.values.commit import Commit
@@ -46,6 +46,16 @@ def check_follows(plan: Plan, version: int, prev: int) -> None:
         )
 
 
+def another_table(target: str) -> NotPlanned:
+    """The error that the target was dropped, and that a table of another writer stands in its place."""
+    return NotPlanned(
+        f"another table stands at {target} than the one that was planned, which was dropped: nothing of the build is "
+        "left, and a build never changes another writer's table; move that table away, or name another target, then "
+        "clear the plan task and the tasks after it",
+        target=target,
+    )
+
+
 def check_unplanned(draft: Plan, commit: Commit) -> None:
     """Raise TargetDiverged if the commit changes rows or the table before the build has a plan."""
     why = _replaced(draft, commit) or _foreign(commit, None)
@@ -56,7 +66,10 @@ def check_unplanned(draft: Plan, commit: Commit) -> None:
 def _check(plan: Plan, commit: Commit, why: str | None) -> None:
     if why is not None:
         back = way_back(plan.spec.target, commit.version - 1)
-        raise _diverged(commit, why, f"{back}; or plan the build again with on_existing='restart'")
+        again = "plan the build again with on_existing='restart'"
+        if commit.metadata is not None and commit.metadata.table_id != plan.target_id:
+            again = f"move this table away and {again}"  # a restart drops no table of another writer
+        raise _diverged(commit, why, f"{back}; or {again}")
 
 
 def _diverged(commit: Commit, why: str, way_out: str) -> TargetDiverged:

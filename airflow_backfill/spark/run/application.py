@@ -19,7 +19,15 @@ from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import BackfillError, Fenced, InvalidSpec, NotAllowedNow, NotPlanned, SparkIncomplete
+from airflow_backfill.core.errors import (
+    BackfillError,
+    Fenced,
+    InvalidSpec,
+    NotAllowedNow,
+    NotPlanned,
+    SparkIncomplete,
+    TargetDiverged,
+)
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.drive import drive
@@ -282,9 +290,13 @@ def ended(control: ControlFolder, cancel: Callable[[], BuildState]) -> dict[str,
 def reach(goal: Goal, shell: Shell, me: Attempt, build: str | None) -> BuildState:
     """Work until the goal is reached; beside it the epochs of a chain are announced."""
     work = run(goal, me, build)
-    if not (goal.announces and shell.reader.state(build).rearranging):
-        return shell.run(work)
-    from airflow_backfill.spark.run.announcing import announcing
+    try:
+        if not (goal.announces and shell.reader.state(build).rearranging):
+            return shell.run(work)
+        from airflow_backfill.spark.run.announcing import announcing
 
-    with announcing(shell, me, build) as answer:
-        return drive(work, answer)
+        with announcing(shell, me, build) as answer:
+            return drive(work, answer)
+    except TargetDiverged:
+        shell.reader.check_ours()  # another table in its place is not to be restored
+        raise

@@ -43,7 +43,7 @@ def with_way_back(error: BackfillError, target: str, log: DeltaLog) -> BackfillE
         return error
     if (passing := replaced(file, log)) is not None:
         return passing
-    first = log.first_adding(file.rpartition("/")[2])
+    first = log.first_lost(file.rpartition("/")[2])
     if first is None:
         return error
     back = f"{way_back(target, first - 1)}: the build goes on from there, and reads again what came since"

@@ -36,6 +36,7 @@ from airflow_backfill.spark.digest.digest import NONE, Digest, added, digests
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.faults import crash_point
+from airflow_backfill.spark.session.lost_file import unreadable_file
 from airflow_backfill.spark.session.side_by_side import side_by_side
 from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.session.temporary_settings import settings_for
@@ -107,6 +108,12 @@ class Proof:
         Compares the rows with some of the keys, and the numbers of all rows if both logs have them and no row is
         filtered.
         """
+        with self._reading(self._source(epoch)):
+            found = self._sample(epoch, version, share)
+        return self._equal(epoch, version, now, found, ProofKind.SAMPLED) if found is not None else None
+
+    def _sample(self, epoch: int, version: int, share: float) -> dict[int, Digest] | None:
+        """The digests of a sample of both sides; None if they differ."""
         source, target = open_source(self.spark, self.plan.spec.table), open_source(self.spark, self.plan.spec.target)
         sides = source.files(epoch), target.files(version)
         counts = [[file.rows for file in side.files] for side in sides]
@@ -116,21 +123,20 @@ class Proof:
         chance = random.Random(version)
         orders = [KeyOrder.of(self.transform.source_schema, self.plan.spec.key[:1])]
         orders += [KeyOrder.of(self.transform.schema, (self.key or ())[:1])]
-        with lost_history_named():
-            tables = (source.key_files(epoch, orders[0]), target.key_files(version, orders[1]))
-            of_each = [chosen_ranges(files, share, chance) for files in tables]
-            ranges = [one for side in of_each for one in side]
-            if all(of_each) and all(narrow(files, ranges) for files in tables):
-                log.info("comparing %d ranges of %s", len(ranges), orders[0].names[0])
-                chosen = [within(ranges, order) for order in orders]
-            else:
-                log.info("comparing keys by their hash: the files hold no ranges of %s", orders[0].names[0])
-                chosen = [hashed(key, share, version) for key in (self.plan.spec.key, self.key or ())]
-            wanted = self.transform.apply(source.at(epoch).where(chosen[0]))
-            actual = target.at(version).where(chosen[1]).select(self._columns)
-            read = [partial(digests, rows, BUCKETS, self.key, self.row_hash) for rows in (wanted, actual)]
-            expected, found = side_by_side(self.spark, read, len(read))
-        return self._equal(epoch, version, now, found, ProofKind.SAMPLED) if expected == found else None
+        tables = (source.key_files(epoch, orders[0]), target.key_files(version, orders[1]))
+        of_each = [chosen_ranges(files, share, chance) for files in tables]
+        ranges = [one for side in of_each for one in side]
+        if all(of_each) and all(narrow(files, ranges) for files in tables):
+            log.info("comparing %d ranges of %s", len(ranges), orders[0].names[0])
+            chosen = [within(ranges, order) for order in orders]
+        else:
+            log.info("comparing keys by their hash: the files hold no ranges of %s", orders[0].names[0])
+            chosen = [hashed(key, share, version) for key in (self.plan.spec.key, self.key or ())]
+        wanted = self.transform.apply(source.at(epoch).where(chosen[0]))
+        actual = target.at(version).where(chosen[1]).select(self._columns)
+        read = [partial(digests, rows, BUCKETS, self.key, self.row_hash) for rows in (wanted, actual)]
+        expected, found = side_by_side(self.spark, read, len(read))
+        return found if expected == found else None
 
     def _equal(
         self, epoch: int, version: int, now: int, found: Mapping[int, Digest], kind: ProofKind, gone: int = 0
@@ -193,7 +199,7 @@ class Proof:
         """The keys in the ``unequal`` buckets that differ, each with its ``Kind``. Valid in the block."""
         actual = open_source(self.spark, self.plan.spec.target).at(version).select(self._columns)
         with (
-            lost_history_named(),
+            self._reading(self._source(epoch)),
             held(differing_keys(self.expected(epoch), actual, self.key, self.row_hash, unequal, BUCKETS)) as keys,
         ):
             yield keys
@@ -212,31 +218,34 @@ class Proof:
     def _columns(self) -> list[Column]:
         return [F.col(quoted(name)) for name in self.transform.schema.fieldNames()]
 
+    def _source(self, epoch: int) -> _Side:
+        return _Side("source", self.plan.spec.table, epoch)
+
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
         """The digests of the transformed source, and those of the target."""
         target = _Side("target", self.plan.spec.target, version)
         if self.history is None:
-            wanted, found = self._digests([_Side("source", self.plan.spec.table, epoch), target])
+            wanted, found = self._digests([self._source(epoch), target])
             return wanted, found
         (found,) = self._digests([target])
-        with lost_history_named():
+        with self._reading(self._source(epoch)):
             return digests(self.history(epoch), BUCKETS, self.key, self.row_hash), found
 
     @contextmanager
     def _reading(self, side: _Side) -> Iterator[None]:
-        """Add to HistoryLost of the source how to prove a newer epoch."""
+        """Add to HistoryLost of the source how to prove a newer epoch. With the source, the target may be read, too."""
         try:
             with lost_history_named():
                 yield
         except HistoryLost as lost:
-            if side.name == "target":
-                raise
             target, epoch = self.plan.spec.target, side.version
+            if side.name == "target" or unreadable_file(lost, target) is not None:
+                raise
             way = (
                 f"run `table-backfill recover {target} --epoch N --why REASON`, clear verify, and repair the keys that "
                 "differ"
             )
-            if not self.key:
+            if not self.key or self.history is not None:
                 way = f"run `table-backfill cancel {target}`, plan again and clear the tasks: applied rows stay"
             raise HistoryLost(
                 f"epoch {epoch} of the source is incomplete, so the target cannot be compared with it: {lost.message}. "

@@ -119,11 +119,36 @@ def test_somebody_elses_change_is_lived_down_if_the_rows_are_right() -> None:
 def test_a_change_after_the_recovery_counts() -> None:
     model = logged()
     lose_records(model)
-    running = Running(model, recover(model.attempt(), V + 3))
-    running.until(fx.CommitRecord)
+    recovered(model, V + 3)
     model.foreign("DELETE")
     with pytest.raises(TargetDiverged):
-        running.finish()
+        model.run(VERIFY)
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+def test_a_change_that_comes_before_the_barrier_of_the_recovery_is_one_for_the_proof(nth: int) -> None:
+    """As if it had come before the recovery: the named epoch has to be proven in any case."""
+    model = logged()
+    lose_records(model)
+    running = Running(model, recover(model.attempt(), V + 3))
+    running.until(fx.CommitRecord, nth)
+    model.foreign("DELETE")
+    assert running.finish().recovered == V + 3
+    with pytest.raises(VerificationFailed):
+        model.run(FINISH)
+    model.run(VERIFY)
+    assert model.run(FINISH).phase is Phase.FINISHED
+
+
+def test_a_writer_who_always_comes_first_is_named() -> None:
+    model = logged()
+    lose_records(model)
+    running = Running(model, recover(model.attempt(), V + 3))
+    while not running.ended:
+        if isinstance(running.waits_at, fx.CommitRecord):
+            model.foreign("DELETE")
+        running.step()
+    assert isinstance(running.error, TargetContended) and "came first" in running.error.message
 
 
 @pytest.mark.parametrize("expired", [False, True])

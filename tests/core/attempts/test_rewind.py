@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.attempts.recovery import recover
-from airflow_backfill.core.errors import BackfillError, NotAllowedNow, TargetDiverged
+from airflow_backfill.core.errors import BackfillError, NotAllowedNow, RecordInvalid, TargetDiverged
+from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.load import load
 from airflow_backfill.core.state.state import BuildState
@@ -106,6 +109,76 @@ def test_a_round_that_lands_after_the_restore_is_noticed() -> None:
     assert rewound(model).positions == state_at(model, good).positions
     with pytest.raises(TargetDiverged):
         late.finish()
+    assert model.run(READ).totals.snapshot_rows == 60
+
+
+def follow_way_out(model: Model, error: BackfillError) -> BuildState:
+    """Do what the error says: the RESTORE that it names, and recover."""
+    named = re.search(r"TO VERSION AS OF (\d+)", error.message)
+    assert named is not None, error.message
+    model.foreign("RESTORE", restored=int(named[1]))
+    return rewound(model)
+
+
+@pytest.mark.parametrize("where", STANDS)
+def test_what_changes_rows_just_before_the_rewind_is_taken_back_by_what_the_error_says(where: str) -> None:
+    """The version before it holds no record of the build for its rows: they are those of the first RESTORE."""
+    model = STANDS[where]()
+    before, good = model.state(), model.target.head
+    model.foreign("DELETE")
+    model.foreign("RESTORE", restored=good)
+    rewinding = Running(model, recover(model.attempt()))
+    while not isinstance(rewinding.until(fx.CommitRecord).record, Record):
+        rewinding.step()
+    model.foreign("WRITE")
+    with pytest.raises(BackfillError) as raised:
+        rewinding.finish()
+    assert follow_way_out(model, raised.value).positions == before.positions
+
+
+def test_a_rewind_that_was_killed_behind_rows_of_another_writer_is_taken_back_by_what_its_tasks_say() -> None:
+    model = half_read()
+    before, good = model.state(), model.target.head
+    model.foreign("DELETE")
+    model.foreign("RESTORE", restored=good)
+    rewinding = Running(model, recover(model.attempt()))
+    while not isinstance(rewinding.until(fx.CommitRecord).record, Record):
+        rewinding.step()
+    model.foreign("WRITE")
+    rewinding.step()
+    with pytest.raises(TargetDiverged) as raised:
+        model.run(READ)
+    assert follow_way_out(model, raised.value).positions == before.positions
+    assert model.run(READ).totals.snapshot_rows == 60
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"totals": {"log_rows": -50}}, {"more": 1}, {"airflow_backfill": 99}, {"positions": []}]
+)
+def test_a_damaged_record_is_left_behind_by_a_restore_to_the_version_before_it(wrong: dict[str, Any]) -> None:
+    model = half_read()
+    before, good, newest = model.state(), model.target.head, model.records()[-1]
+    document = {**newest.to_json(), "seq": newest.seq + 1, **wrong}
+    model.land_text(newest.app_id, newest.seq + 1, json.dumps(document, separators=(",", ":")))
+    with pytest.raises(RecordInvalid):
+        model.state()
+    with pytest.raises(NotAllowedNow, match="The damage: "):
+        rewound(model)
+    model.foreign("RESTORE", restored=good)
+    assert rewound(model).positions == before.positions
+    assert model.run(READ).totals.snapshot_rows == 60
+
+
+def test_a_restore_just_before_the_rewind_is_the_one_that_counts() -> None:
+    model = half_read()
+    before, good = state_at(model, 3), model.target.head
+    model.foreign("DELETE")
+    model.foreign("RESTORE", restored=good)
+    rewinding = Running(model, recover(model.attempt()))
+    while not isinstance(rewinding.until(fx.CommitRecord).record, Record):
+        rewinding.step()
+    model.foreign("RESTORE", restored=3)
+    assert rewinding.finish().positions == before.positions
     assert model.run(READ).totals.snapshot_rows == 60
 
 

@@ -272,6 +272,8 @@ def test_somebody_elses_rows_end_the_build_and_are_named(name: str, when: str) -
         assert raised.value.data["version"] == model.target.head and not raised.value.retry
         way_out = f"RESTORE TABLE delta.`{before.plan.spec.target}` TO VERSION AS OF {model.target.head - 1}, then"
         assert way_out in str(raised.value) and "on_existing='restart'" in str(raised.value)
+        moved = "or move this table away and plan" in str(raised.value)
+        assert moved is (name == "another table"), "a restart drops no table of another writer"
 
 
 @pytest.mark.parametrize("name", HARMLESS)

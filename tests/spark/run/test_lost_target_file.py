@@ -45,6 +45,23 @@ def test_a_build_goes_on_without_a_file_of_the_target(source: Source, tmp_path: 
     build.assert_equal_at(source.head)
 
 
+@pytest.mark.soak
+def test_a_build_goes_on_without_all_files_of_the_target_at_once(source: Source, tmp_path: Path) -> None:
+    """As a rule of a bucket leaves it that deletes old objects. The file that a round misses is not the oldest one."""
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=20)
+    build.read()
+    for file in Path(build.target).glob("*.parquet"):
+        file.unlink()
+    source.sql("UPDATE $table SET $name = 'other'")
+    with pytest.raises(HistoryLost) as raised:
+        build.consume_log()
+    build.led_back(raised.value)
+    build.snapshot()
+    build.complete()
+    build.assert_equal_at(source.head)
+
+
 def test_a_proof_reads_the_newest_version_if_the_target_is_rewritten_and_vacuumed_meanwhile(
     source: Source, tmp_path: Path
 ) -> None:

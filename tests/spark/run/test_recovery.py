@@ -11,13 +11,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_backfill.core.attempts.attempt import run
-from airflow_backfill.core.attempts.goals import RepairGoal, UpstreamGoal
-from airflow_backfill.core.errors import HistoryLost, NotAllowedNow, TargetDiverged, VerificationFailed
+from airflow_backfill.core.attempts.goals import RepairGoal, SnapshotGoal, UpstreamGoal
+from airflow_backfill.core.errors import (
+    HistoryLost,
+    NotAllowedNow,
+    NotPlanned,
+    TargetDiverged,
+    TargetExists,
+    VerificationFailed,
+)
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger import enclosures
+from airflow_backfill.spark.delta_internals import forget
+from airflow_backfill.spark.run.application import reach
 from airflow_backfill.spark.run.interpreter import Shell
+from airflow_backfill.spark.run.planner import OnExisting
 from tests.spark.build import Build, about_to
 from tests.spark.history import Source, clean_up_log
 from tests.spark.kept import Kept
@@ -105,6 +115,7 @@ FOREIGN = (
     "DELETE FROM $t WHERE id < 10",
     "TRUNCATE TABLE $t",
     "CREATE OR REPLACE TABLE $t USING delta TBLPROPERTIES ('airflow_backfill.name' = 'build') AS SELECT 1 AS id",
+    "CREATE OR REPLACE TABLE $t USING delta AS SELECT 1 AS id",
     "RESTORE TABLE $t TO VERSION AS OF 3",
     "ALTER TABLE $t SET TBLPROPERTIES (delta.columnMapping.mode = 'name'); ALTER TABLE $t RENAME COLUMN name TO nom",
 )
@@ -180,6 +191,44 @@ def test_a_target_without_a_difference_is_repaired_by_an_empty_commit(build: Bui
     build.run(RepairGoal())
     build.assert_equal_at(epoch)
     assert build.verify().certificate is not None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("commits", [0, 12])
+def test_another_table_is_created_in_the_place_of_a_dropped_target_in_the_middle_of_a_round(
+    spark: SparkSession, source: Source, tmp_path: Path, commits: int
+) -> None:
+    """It is of another writer: no error says to restore it or to name it like the build, and nothing drops it."""
+    build = Build(source, tmp_path / "target")
+    build.size = RoundSize(rows=20)
+    build.plan()
+    build.first_rounds(3)
+    table = f"delta.`{build.target}`"
+
+    class Replacing(Shell):
+        replaced = False
+
+        def answer(self, effect: fx.Effect[Any]) -> Any:
+            if isinstance(effect, fx.CommitRecord) and isinstance(effect.work, fx.AppendFiles) and not self.replaced:
+                self.replaced = True
+                shutil.rmtree(build.target)
+                forget(spark, build.target)
+                spark.sql(f"CREATE TABLE {table} (id BIGINT) USING delta")
+                for number in range(commits):
+                    spark.sql(f"INSERT INTO {table} VALUES ({number})")
+            return super().answer(effect)
+
+    with pytest.raises(NotPlanned, match="move that table away"):
+        reach(SnapshotGoal(0, 1, build.size), Replacing(spark, build.target), build.attempt(), None)
+    with pytest.raises(NotPlanned, match="move that table away"):
+        build.snapshot()
+    for on_existing in OnExisting:
+        with pytest.raises(TargetExists, match="move this table away"):
+            build.plan(on_existing)
+    assert spark.sql(f"SELECT * FROM {table}").count() == commits
+    shutil.move(build.target, tmp_path / "away")
+    build.hand_off()
+    build.assert_equal_at(source.head)
 
 
 @pytest.mark.soak
