@@ -39,8 +39,8 @@ DEAD_LETTERS = "dead_letters"
 TRIAL = "trial"
 DROPPING = "dropping"
 OF_A_BUILD = ("commands", "plans", "proofs", "digests", "changes", FOLDER, "memory", DEAD_LETTERS, EXPLANATIONS, TRIAL)
-_REPORT = ".report.json"
 """Folders that are dropped with a target. Attempts stay: one of them drops the target, and their numbers continue."""
+_REPORT = ".report.json"
 PROOFS = "proofs"
 _INSTANCE = ("dag_id", "task_id", "run_id", "map_index")
 """The fields of an attempt's document that name its task instance in Airflow."""
