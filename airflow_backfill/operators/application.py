@@ -24,6 +24,7 @@ from airflow_backfill.core.errors import ApplicationFailed, BackfillError, Inval
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import checked, invalid
 from airflow_backfill.failure import decided, last_try
 from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment, tell_kafka
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
@@ -44,7 +45,7 @@ from airflow_backfill.operators.spark_submit import (
 )
 from airflow_backfill.telling.lineage import TellsLineage
 from airflow_backfill.telling.metrics import tell_attempt
-from airflow_backfill.telling.warnings import Callbacks, Warnings
+from airflow_backfill.telling.warnings import Callbacks, Warnings, callbacks_in
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -120,12 +121,14 @@ class ApplicationOperator(TellsLineage):
         self.spark = {name: value for name, value in given.items() if name in SparkSubmitOperator.template_fields}
         self.spark.setdefault("name", f"table-backfill-{self.entry_point}")
         self._untemplated = {name: value for name, value in given.items() if name not in self.spark}
+        if submit is not None and not callable(submit):
+            raise invalid("submit", submit, "must be a function that takes a Launch and returns an operator")
         self.target = target
         self.ledger_conn_id = ledger_conn_id
         self.submit = submit
         self.applications = applications
         self.kafka_conn_id = kafka_conn_id
-        self.on_warning_callback = on_warning_callback
+        self.on_warning_callback = callbacks_in(on_warning_callback)
         self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
         self.then: Sequence[Follows] = ()
         self.spark_ui = ""
@@ -201,10 +204,11 @@ class ApplicationOperator(TellsLineage):
     def run_application(self, context: Context) -> dict[str, Any]:
         """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
         store = context["task_state_store"]
+        trial = self._launch(Attempt(1, "none"))  # raises what is wrong with it before an attempt is drawn
+        if self.submit is None:
+            check_deployment(self._spark_submit(trial), secrets=self.kafka_conn_id is not None)
         if self.kafka_conn_id is not None:
             tell_kafka(context, self.target, self.kafka_conn_id)
-        if self.submit is None:
-            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         before = self.last(context)
         if before is not None:
             operator = self._operator(context, before)
@@ -329,14 +333,13 @@ class ApplicationOperator(TellsLineage):
 
     def _operator(self, context: Context, me: Attempt) -> BaseOperator:
         """The operator that runs the application of an attempt."""
-        if self.submit is None:
-            return self._spark_submit(me)
-        operator = self.submit(self._launch(me))
+        launch = self._launch(me)
+        operator = self._spark_submit(launch) if self.submit is None else self.submit(launch)
         operator.render_template_fields(context)
         return belonging(operator, me)
 
-    def _spark_submit(self, me: Attempt) -> SparkSubmit:
-        return belonging(SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark}), me)
+    def _spark_submit(self, launch: Launch) -> SparkSubmit:
+        return SparkSubmit(launch=launch, arguments={**self._untemplated, **self.spark})
 
     def _launch(self, me: Attempt) -> Launch:
         py_files, conf = self.spark.get("py_files"), self.spark.get("conf") or {}
@@ -365,7 +368,9 @@ class ApplicationOperator(TellsLineage):
 
     @property
     def _entry_point(self) -> str:
-        return f"{(self.applications or entry_points()).rstrip('/')}/{self.entry_point}.py"
+        named = self.applications
+        folder = entry_points() if named in (None, "") else checked("applications", named)
+        return f"{folder.rstrip('/')}/{self.entry_point}.py"
 
     def _command_line(self, me: Attempt) -> list[str]:
         place = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]
