@@ -163,4 +163,5 @@ def closes(window: Window, now: int) -> int:
     end = now + round(left.total_seconds() * 1000)
     same = clock.utcoffset()
     changed = now + bisect_left(range(now, end), True, key=lambda at: wall(at).utcoffset() != same)
-    return closes(window, changed) if window.open_at(changed) else changed
+    another = wall(changed).utcoffset() != same  # else the window closes within a millisecond, or for no longer
+    return closes(window, changed) if another and window.open_at(changed) else changed
