@@ -365,7 +365,7 @@ class CredentialsExpired(BackfillError):
 
 
 class NoSpace(BackfillError):
-    """A disk is full, or a quota is used up: that of a store of tables, or of a machine that Spark works on."""
+    """A disk is full, or a quota is used up: that of a store of tables, of a machine of Spark, or of a worker."""
 
     code = "NO_SPACE"
     retry = True

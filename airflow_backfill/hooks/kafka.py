@@ -7,14 +7,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.kafka.connection import VARIABLE, client_options
 from airflow_backfill.hooks.connection import connection
-from airflow_backfill.own_folder import own_folder
+from airflow_backfill.own_folder import new_file
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -67,10 +66,11 @@ def told_kafka(context: Context, target: str, attempts: Iterable[Mapping[str, An
 @contextmanager
 def file_with(environment: Mapping[str, str]) -> Iterator[str]:
     """The path of a file with the connection, which only this user can read, while the block runs."""
-    with tempfile.NamedTemporaryFile("w", prefix="kafka-", suffix=".json", dir=own_folder()) as file:
-        file.write(environment[VARIABLE])
-        file.flush()
-        yield file.name
+    path = new_file(environment[VARIABLE].encode(), "kafka-", ".json")
+    try:
+        yield str(path)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -31,6 +33,9 @@ VARIABLES = {
     "aws_endpoint_url": "AWS_ENDPOINT_URL",
 }
 """Settings of a connection, and the variables in which Spark and S3A look for them."""
+
+LOOK_SECONDS = 900.0
+"""Time after which a wait looks its connection up again: a triggerer has a thousand of them."""
 
 
 def store_environment(conn_id: str | None) -> dict[str, str]:
@@ -80,6 +85,7 @@ class LedgerHook(BaseHook):
     def __init__(self, ledger_conn_id: str | None = None) -> None:
         super().__init__()
         self.ledger_conn_id = ledger_conn_id
+        self._looked = math.inf
 
     def reader(self, target: str) -> BuildReader:
         """The reader of a target's builds."""
@@ -105,6 +111,24 @@ class LedgerHook(BaseHook):
         """The folder of a service."""
         return ServiceFolder.at(location, options=self.options)
 
+    def renewed(self) -> bool:
+        """Whether the connection has other settings than before; what is open should then be opened again.
+
+        It is looked up after each ``LOOK_SECONDS``. One that cannot be looked up now stays as it was.
+        """
+        if self.ledger_conn_id is None or time.monotonic() < self._looked + LOOK_SECONDS:
+            return False
+        before = self.options
+        try:
+            self.renew()
+            return self.options != before
+        except Exception as error:
+            self.__dict__["options"] = before
+            self.log.warning(
+                "the wait goes on with the settings that connection %r had: %s", self.ledger_conn_id, error
+            )
+            return False
+
     def renew(self) -> None:
         """Look the connection up again, for whatever is opened from now on: its credentials may have been replaced."""
         self.__dict__.pop("options", None)
@@ -112,4 +136,5 @@ class LedgerHook(BaseHook):
     @cached_property
     def options(self) -> StoreOptions:
         """The settings of the store, from the connection; None without one."""
+        self._looked = time.monotonic()
         return None if self.ledger_conn_id is None else _settings(self.ledger_conn_id, store_settings)

@@ -17,6 +17,7 @@ from airflow_backfill.core.target_table.foreign_commits import another_table
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.admission import OWNER
 from airflow_backfill.ledger.control_folder import ControlFolder
@@ -55,6 +56,8 @@ class BuildReader:
 
         Costs two requests while no commit is added.
         """
+        if build is not None and not (isinstance(build, str) and build):
+            raise invalid("build", build, "must be the id of a build; if a template names it, that found no value")
         newest = self.check_ours()
         last = self._last
         if last is None or newest.mark is None or last[0] is not newest or build not in (None, last[1].plan.build):

@@ -20,10 +20,11 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_backfill.core.errors import ApplicationFailed, BackfillError, InvalidSpec, error_in
+from airflow_backfill.core.errors import ApplicationFailed, BackfillError, error_in
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import checked, invalid
 from airflow_backfill.failure import decided, last_try
 from airflow_backfill.hooks.kafka import bootstrap_servers, kafka_environment, tell_kafka
 from airflow_backfill.hooks.ledger import LedgerHook, store_environment
@@ -45,7 +46,7 @@ from airflow_backfill.operators.spark_submit import (
 from airflow_backfill.spark_home import ENDS
 from airflow_backfill.telling.lineage import TellsLineage
 from airflow_backfill.telling.metrics import tell_attempt
-from airflow_backfill.telling.warnings import Callbacks, Warnings
+from airflow_backfill.telling.warnings import Callbacks, Warnings, callbacks_in
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -121,12 +122,14 @@ class ApplicationOperator(TellsLineage):
         self.spark = {name: value for name, value in given.items() if name in SparkSubmitOperator.template_fields}
         self.spark.setdefault("name", f"table-backfill-{self.entry_point}")
         self._untemplated = {name: value for name, value in given.items() if name not in self.spark}
+        if submit is not None and not callable(submit):
+            raise invalid("submit", submit, "must be a function that takes a Launch and returns an operator")
         self.target = target
         self.ledger_conn_id = ledger_conn_id
         self.submit = submit
         self.applications = applications
         self.kafka_conn_id = kafka_conn_id
-        self.on_warning_callback = on_warning_callback
+        self.on_warning_callback = callbacks_in(on_warning_callback)
         self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
         self.then: Sequence[Follows] = ()
         self.spark_ui = ""
@@ -181,7 +184,7 @@ class ApplicationOperator(TellsLineage):
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume. If the trigger of that operator has failed, the outcome counts all the same."""
-        if next_method == TRIGGER_FAIL_REPR and context["task_state_store"].get(RESUME) is not None:
+        if next_method == TRIGGER_FAIL_REPR and self.waits(context):
             return self._resumed(context, next_method, next_kwargs or {})
         return super().resume_execution(next_method, next_kwargs, context)
 
@@ -202,10 +205,11 @@ class ApplicationOperator(TellsLineage):
     def run_application(self, context: Context) -> dict[str, Any]:
         """Run the application in a new attempt, or rejoin a running one. Returns the result in its outcome."""
         store = context["task_state_store"]
+        trial = self._launch(Attempt(1, "none"))  # raises what is wrong with it before an attempt is drawn
+        if self.submit is None:
+            check_deployment(self._spark_submit(trial), secrets=self.kafka_conn_id is not None)
         if self.kafka_conn_id is not None:
             tell_kafka(context, self.target, self.kafka_conn_id)
-        if self.submit is None:
-            check_deployment(self._spark_submit(Attempt(1, "none")), secrets=self.kafka_conn_id is not None)
         before = self.last(context)
         if before is not None:
             operator = self._operator(context, before)
@@ -244,6 +248,10 @@ class ApplicationOperator(TellsLineage):
             raise ApplicationFailed("the deferred attempt is no longer in the task's state store")
         launched = self._launched = self._operator(context, me)
         return self._settle(context, me, lambda: launched.resume_execution(method, kwargs, context))
+
+    def waits(self, context: Context) -> bool:
+        """Whether the operator of ``submit`` was deferred and is to be resumed."""
+        return context["task_state_store"].get(RESUME) is not None
 
     def meanwhile(self, context: Context, me: Attempt) -> None:
         """Show what there is to show while the application works: the link to Spark's UI, once that has an address."""
@@ -330,29 +338,27 @@ class ApplicationOperator(TellsLineage):
 
     def _operator(self, context: Context, me: Attempt) -> BaseOperator:
         """The operator that runs the application of an attempt."""
+        launch = self._launch(me)
         if self.submit is None:
-            return self._spark_submit(me)
-        operator = self.submit(self._launch(me))
+            return belonging(self._spark_submit(launch), me)
+        operator = self.submit(launch)
         operator.render_template_fields(context)
         return belonging(operator, me)
 
-    def _spark_submit(self, me: Attempt) -> SparkSubmit:
-        return belonging(SparkSubmit(launch=self._launch(me), arguments={**self._untemplated, **self.spark}), me)
+    def _spark_submit(self, launch: Launch) -> SparkSubmit:
+        return SparkSubmit(launch=launch, arguments={**self._untemplated, **self.spark})
 
     def _launch(self, me: Attempt) -> Launch:
         py_files, conf = self.spark.get("py_files"), self.spark.get("conf") or {}
         if not isinstance(conf, Mapping):
-            raise InvalidSpec(
-                f"conf: must be a mapping of Spark's settings, and is a {type(conf).__name__}; a template gives a "
-                "mapping in a DAG with render_template_as_native_obj=True",
-                field="conf",
-            )
+            why = "a template gives a mapping in a DAG with render_template_as_native_obj=True"
+            raise invalid("conf", None, f"must be a mapping of Spark's settings, and is a {type(conf).__name__}; {why}")
         return Launch(
             application=self.spark.get("application") or self._entry_point,
             arguments=tuple(self._command_line(me)),
             py_files=py_files if py_files is not None else package_zip(),
             conf={**ENDS, **conf},
-            environment=self._environment,
+            environment={**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)},
             name=self.spark["name"],
             task_id=self.task_id,
             attempt=me.name,
@@ -361,12 +367,10 @@ class ApplicationOperator(TellsLineage):
         )
 
     @property
-    def _environment(self) -> dict[str, str]:
-        return {**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}
-
-    @property
     def _entry_point(self) -> str:
-        return f"{(self.applications or entry_points()).rstrip('/')}/{self.entry_point}.py"
+        named = self.applications
+        folder = entry_points() if named in (None, "") else checked("applications", named)
+        return f"{folder.rstrip('/')}/{self.entry_point}.py"
 
     def _command_line(self, me: Attempt) -> list[str]:
         place = ["--target", self.target, "--generation", str(me.generation), "--attempt", me.name]

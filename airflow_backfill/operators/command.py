@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_backfill.builds.ordering import ordered
-from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.moment import moment
+from airflow_backfill.core.values.options import choice
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.signed import NONE, is_true, signature
+from airflow_backfill.operators.signed import NONE, is_true, number, signature
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -83,14 +83,8 @@ class CommandOperator(BaseOperator):
 
     def command(self, signed: Signature) -> Command:
         """The rendered command; InvalidSpec if it is invalid."""
-        try:
-            verb = Verb(self.verb)
-            rate, byte_rate = _rate(self.rate), _rate(self.byte_rate)
-        except ValueError:
-            known, rates = ", ".join(verb.value for verb in Verb), f"{self.rate!r} and {self.byte_rate!r}"
-            raise InvalidSpec(
-                f"verb must be one of {known}, and rates must be whole numbers (got {self.verb!r}, rates {rates})"
-            ) from None
+        verb = Verb(choice({"verb": self.verb}, "verb", [verb.value for verb in Verb]))
+        rate, byte_rate = number("rate", self.rate), number("byte_rate", self.byte_rate)
         until = None if self.until in NONE else moment("until", str(self.until))
         return Command(verb, rate, is_true("drop", self.drop), byte_rate, until, signed)
 
@@ -101,8 +95,3 @@ class CommandOperator(BaseOperator):
             number = ordered(reader, command, once=True)
             build = reader.state().plan.build
         return {"target": self.target, "build": build, "number": number, **command.to_json()}
-
-
-def _rate(given: int | str | None) -> int | None:
-    """A rate, which may be a rendered template; ValueError unless it is a whole number."""
-    return None if given in NONE else int(str(given))

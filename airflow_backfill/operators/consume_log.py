@@ -13,6 +13,7 @@ from airflow_backfill.core.attempts.goals import ConsumeLogGoal
 from airflow_backfill.core.gates.gate import Broken, Ready, Waiting
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import checked, flag, invalid
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
 from airflow_backfill.operators.rounds import LogRoundsOperator
@@ -62,7 +63,7 @@ class ConsumeLogOperator(LogRoundsOperator):
         self.window = None if window is None else window_of(window)
         self.approval = approval
         self.poke_interval = duration("poke_interval", poke_interval, LEAST_INTERVAL).total_seconds()
-        self.deferrable = deferrable
+        self.deferrable = flag("deferrable", deferrable)
 
     def task(self) -> ConsumeLogGoal:
         return ConsumeLogGoal(self.size, self.lag, self.patience)
@@ -112,6 +113,10 @@ class ConsumeLogOperator(LogRoundsOperator):
         time.sleep(self.poke_interval)
 
     def _watch(self, context: Context) -> GateWatch:
-        ti = context["ti"]
-        approval = None if self.approval is None else Instance(ti.dag_id, ti.run_id, self.approval, ti.map_index)
+        ti, approval = context["ti"], None
+        if self.approval is not None:
+            dag = self.get_dag()
+            if dag is not None and not dag.has_task(checked("approval", self.approval)):
+                raise invalid("approval", self.approval, "the DAG has no such task, so nobody can approve the hand-off")
+            approval = Instance(ti.dag_id, ti.run_id, checked("approval", self.approval), ti.map_index)
         return GateWatch(self.target, self.lag, self.build, self.window, approval, self.ledger_conn_id)

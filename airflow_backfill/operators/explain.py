@@ -10,7 +10,7 @@ from airflow_backfill.core.values.control import Errand
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.order import OrderOperator
-from airflow_backfill.operators.signed import NONE
+from airflow_backfill.operators.signed import number
 
 
 class ExplainOperator(OrderOperator):
@@ -38,10 +38,8 @@ class ExplainOperator(OrderOperator):
         return super().admit(signed)
 
     def arguments(self) -> list[str]:
-        if self.since not in NONE and not str(self.since).isdecimal():
-            raise invalid("since", self.since, "must be the number of an epoch or an offset, 0 or more")
-        since = [] if self.since in NONE else ["--since", str(self.since)]
-        return [*(f"--key={part}" for part in _parts(self.key)), *since]
+        since = number("since", self.since)
+        return [*(f"--key={part}" for part in _parts(self.key)), *([] if since is None else ["--since", str(since)])]
 
 
 def _parts(key: Sequence[str] | str) -> list[str]:

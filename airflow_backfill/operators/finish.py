@@ -10,6 +10,7 @@ from airflow_backfill.core.attempts.goals import FinishGoal
 from airflow_backfill.core.reports.prediction import described
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.options import flag
 from airflow_backfill.operators.phase import PhaseOperator
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class FinishOperator(PhaseOperator):
 
     def __init__(self, *, verified: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.verified = verified
+        self.verified = flag("verified", verified)
         refuse_loop(self)
 
     def task(self) -> FinishGoal:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
 
 import airflow_backfill
-from airflow_backfill.own_folder import own_folder
+from airflow_backfill.own_folder import new_file, own_folder
 
 ZIPPED = ("core", "ledger", "spark")
 _PACKAGE = Path(airflow_backfill.__file__).parent
@@ -23,19 +21,17 @@ def entry_points() -> str:
     return str(installed if installed.is_dir() else _PACKAGE.parent / "spark_apps")
 
 
-@cache
 def package_zip() -> str:
     """The path of a zip with the package, for ``--py-files``. Its name contains a hash of its content."""
     data = _zipped()
     name = f"airflow_backfill-{airflow_backfill.__version__}-{hashlib.sha256(data).hexdigest()[:12]}.zip"
     path = own_folder() / name
-    if not path.exists():
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
+    if not path.exists():  # or no longer: a task may last for weeks, and others delete old temporary files
+        new_file(data).replace(path)
     return str(path)
 
 
+@cache
 def _zipped() -> bytes:
     files = [_PACKAGE / "__init__.py"]
     files += sorted(file for folder in ZIPPED for file in (_PACKAGE / folder).rglob("*.py"))

@@ -17,6 +17,9 @@ from airflow_backfill.operators.application import ApplicationOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+MAX_LANES = 256
+"""Of a snapshot: each driver reads the commits of all lanes."""
+
 
 class PhaseOperator(ApplicationOperator):
     """

@@ -16,10 +16,11 @@ from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.document import encode
+from airflow_backfill.core.values.options import whole
 from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target, check_whole
 from airflow_backfill.operators.application import ApplicationOperator
-from airflow_backfill.operators.phase import cancelled
+from airflow_backfill.operators.phase import MAX_LANES, cancelled
 from airflow_backfill.telling.shown import show
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class PlanOperator(ApplicationOperator):
         self.functions = functions
         self.proof = proof
         self.clustering = clustering
-        self.lanes = lanes
+        self.lanes = whole("lanes", lanes, 1, MAX_LANES)
         self.round_bytes = round_bytes
         self.round_rows = round_rows
         self.on_existing = on_existing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_backfill.core.values.control import Errand
-from airflow_backfill.core.values.options import choice
+from airflow_backfill.core.values.options import choice, flag
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.operators.order import OrderOperator
 
@@ -24,7 +24,7 @@ class ProveOperator(OrderOperator):
 
     def __init__(self, *, full: bool = False, row_hash: str = RowHash.TYPED.value, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.full = full
+        self.full = flag("full", full)
         self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
 
     def arguments(self) -> list[str]:

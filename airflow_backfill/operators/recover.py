@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_backfill.core.values.control import Errand
-from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.operators.order import OrderOperator
-from airflow_backfill.operators.signed import NONE
+from airflow_backfill.operators.signed import number
 
 
 class RecoverOperator(OrderOperator):
@@ -28,9 +27,9 @@ class RecoverOperator(OrderOperator):
         self.epoch = epoch
 
     def admit(self, signed: Signature) -> bool:
-        if self.epoch not in NONE and not str(self.epoch).isdecimal():
-            raise invalid("epoch", self.epoch, "must be the number of an epoch, 0 or more")
+        self.arguments()
         return super().admit(signed)
 
     def arguments(self) -> list[str]:
-        return [] if self.epoch in NONE else ["--epoch", str(self.epoch)]
+        epoch = number("epoch", self.epoch)
+        return [] if epoch is None else ["--epoch", str(epoch)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_backfill.core.gates.max_lag import MAX_LAG, MaxLag
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
+from airflow_backfill.core.values.options import whole
 from airflow_backfill.core.values.round_size import RoundSize, round_options
 from airflow_backfill.operators.phase import PhaseOperator
 from airflow_backfill.watching.conditions import lag_arguments, max_lag_of
@@ -47,7 +48,7 @@ class LogRoundsOperator(RoundsOperator):
     def __init__(self, *, max_lag: int | timedelta = MAX_LAG, patience: int = PATIENCE_ROUNDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_lag = max_lag
-        self.patience = patience
+        self.patience = whole("patience", patience, 1)
 
     @property
     def lag(self) -> MaxLag:

@@ -15,9 +15,11 @@ from airflow_backfill.core.kafka.connection import VARIABLE
 from airflow_backfill.core.service.heartbeat import UNWATCHED_SECONDS
 from airflow_backfill.core.service.request import Request, of_attempt
 from airflow_backfill.core.values.attempt import Attempt
-from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import flag, invalid
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.spark_home import ENDS
@@ -60,6 +62,10 @@ class Served:
     deferrable: bool = True
 
     def __post_init__(self) -> None:
+        Location.parse(self.service)
+        flag("deferrable", self.deferrable)
+        for name in ("patience_seconds", "poke_interval"):
+            object.__setattr__(self, name, duration(name, getattr(self, name)).total_seconds())
         if not 0 < self.poke_interval <= MOST_SECONDS:
             raise invalid("poke_interval", self.poke_interval, f"must be more than 0 and at most {MOST_SECONDS:.0f}")
 

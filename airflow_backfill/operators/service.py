@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import whole
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import store_environment
+from airflow_backfill.ledger.location import Location
 from airflow_backfill.operators.package import entry_points, package_zip
 from airflow_backfill.operators.spark_submit import check_deployment, conf_with_jars, with_secrets
 from airflow_backfill.spark_home import ENDS
@@ -59,7 +61,7 @@ class ServiceOperator(SparkSubmitOperator):
         kwargs.setdefault("name", "table-backfill-service")
         super().__init__(**kwargs)
         self.service = service
-        self.at_once = at_once
+        self.at_once = whole("at_once", at_once, 1)
         self.max_runtime = duration("max_runtime", max_runtime)
         self.drain = duration("drain", drain)
         self.ledger_conn_id = ledger_conn_id
@@ -68,14 +70,14 @@ class ServiceOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         self.application = self.application or f"{entry_points()}/service.py"
         self.py_files = self.py_files or package_zip()
-        self.application_args = [
-            *("--service", self.service),
-            *("--at-once", str(self.at_once)),
-            *("--max-runtime", str(self.max_runtime.total_seconds())),
-            *("--drain", str(self.drain.total_seconds())),
-        ]
-        self.conf = {**ENDS, **conf_with_jars(self, self._spark_binary, kafka=self.kafka_conn_id is not None)}
         with decided(context):
+            self.application_args = [
+                *("--service", Location.parse(self.service).url),
+                *("--at-once", str(self.at_once)),
+                *("--max-runtime", str(self.max_runtime.total_seconds())),
+                *("--drain", str(self.drain.total_seconds())),
+            ]
+            self.conf = {**ENDS, **conf_with_jars(self, self._spark_binary, kafka=self.kafka_conn_id is not None)}
             check_deployment(self, secrets=self.kafka_conn_id is not None)
             environment = {**store_environment(self.ledger_conn_id), **kafka_environment(self.kafka_conn_id)}
         with with_secrets(self, environment):

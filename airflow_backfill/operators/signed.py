@@ -22,6 +22,15 @@ def is_true(field: str, flag: bool | str) -> bool:
     return said == "true"
 
 
+def number(field: str, given: int | str | None) -> int | None:
+    """A number, which may be a rendered template; None for no value, InvalidSpec for what is no number."""
+    if given in NONE:
+        return None
+    if not str(given).strip().isdecimal():
+        raise invalid(field, given, "must be a whole number, 0 or more")
+    return int(given)
+
+
 def signature(context: Context, by: str | None, why: str | None) -> Signature:
     """The signature of an order: ``by``, or else the user who triggered the run."""
     ti, run = context["ti"], context.get("dag_run")

@@ -13,17 +13,18 @@ from airflow.sdk import BaseOperator
 
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.attempts.refusal import refusal
-from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotPlanned
+from airflow_backfill.core.errors import BackfillError, NotPlanned
 from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.limit import Limit
+from airflow_backfill.core.values.options import invalid, whole
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.links.target import TargetLink
-from airflow_backfill.operators.signed import NONE, signature
+from airflow_backfill.operators.signed import NONE, number, signature
 from airflow_backfill.watching.conditions import window_of
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class ThrottleOperator(BaseOperator):
         super().__init__(**kwargs)
         self.target = target
         self.rate = rate
+        if signal is not None and not callable(signal):
+            raise invalid("signal", signal, "must be a function of the context, such as by_the_clock(…)")
         # No template: Airflow would call it, with other arguments.
         self.signal = signal
         self.why = why
@@ -121,15 +124,8 @@ class ThrottleOperator(BaseOperator):
         said = self.rate if self.signal is None else self.signal(context)
         why = None if self.why in NONE else str(self.why)
         if isinstance(said, Limit):
-            return said if said.why is not None else Limit(*said.rates, said.until, why)
-        try:
-            rate = None if said in NONE else int(str(said))
-        except ValueError:
-            raise InvalidSpec(
-                f"rate: must be a whole number of rows per second, or nothing for no limit (got {str(said)[:100]!r})",
-                field="rate",
-            ) from None
-        return Limit(rate, why=why)
+            return replace(said, why=why if said.why is None else str(said.why))
+        return Limit(number("rate", said), why=why)
 
 
 def by_the_clock(*windows: tuple[Sequence[str], int | None]) -> Signal:
@@ -141,7 +137,7 @@ def by_the_clock(*windows: tuple[Sequence[str], int | None]) -> Signal:
     :param windows: each two times of day and a time zone, and rows per second within them, e.g.
         ``(("08:00", "18:00", "Europe/Berlin"), 20_000)``; None for no limit.
     """
-    known = [(window_of(window), rate) for window, rate in windows]
+    known = [(window_of(window), None if rate is None else whole("rate", rate, 0)) for window, rate in windows]
 
     def limit(context: Context) -> Limit:
         now = now_ms()
@@ -167,4 +163,5 @@ def closes(window: Window, now: int) -> int:
     end = now + round(left.total_seconds() * 1000)
     same = clock.utcoffset()
     changed = now + bisect_left(range(now, end), True, key=lambda at: wall(at).utcoffset() != same)
-    return closes(window, changed) if window.open_at(changed) else changed
+    another = wall(changed).utcoffset() != same  # else the window closes within a millisecond, or for no longer
+    return closes(window, changed) if another and window.open_at(changed) else changed

@@ -7,7 +7,7 @@ from typing import Any
 from airflow_backfill.core.attempts.goals import VerifyGoal
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
-from airflow_backfill.core.values.options import choice, share
+from airflow_backfill.core.values.options import choice, flag, share
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.operators.phase import PhaseOperator
 
@@ -30,7 +30,7 @@ class VerifyOperator(PhaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.row_hash = RowHash(choice({"row_hash": row_hash}, "row_hash", [by.value for by in RowHash]))
-        self.full = full
+        self.full = flag("full", full)
         self.sample = share("sample", sample)
 
     def task(self) -> VerifyGoal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_backfill.core.errors import InvalidSpec
+from airflow_backfill.core.values.options import choice, invalid
 from airflow_backfill.sensors.build import BuildSensor
 from airflow_backfill.watching.epochs import REACHED, reached_epoch
 
@@ -28,10 +28,8 @@ class AwaitEpochSensor(BuildSensor):
 
     def __init__(self, *, epoch: int | str, reached: str = "applied", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if reached not in REACHED:
-            raise InvalidSpec(f"reached: must be one of {', '.join(REACHED)} (got {reached!r})", field="reached")
         self.epoch = epoch
-        self.reached = reached
+        self.reached = choice({"reached": reached}, "reached", REACHED)
 
     def look(self) -> Any:
         return reached_epoch(self.watched, self._epoch, self.reached)
@@ -43,7 +41,6 @@ class AwaitEpochSensor(BuildSensor):
 
     @property
     def _epoch(self) -> int:
-        try:
-            return int(self.epoch)
-        except (TypeError, ValueError):
-            raise InvalidSpec(f"epoch: must be a whole number (got {str(self.epoch)[:100]!r})", field="epoch") from None
+        if not str(self.epoch).strip().isdecimal():
+            raise invalid("epoch", self.epoch, "must be a whole number, 0 or more")
+        return int(self.epoch)

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_backfill.core.errors import GateTimeout
 from airflow_backfill.core.gates.gate import Waiting
+from airflow_backfill.core.values.options import flag
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
@@ -57,7 +58,7 @@ class BuildSensor(BaseSensorOperator):
         self.target = target
         self.build = build
         self.ledger_conn_id = ledger_conn_id
-        self.deferrable = deferrable
+        self.deferrable = flag("deferrable", deferrable)
         self._told: tuple[str, ...] = ()
 
     @cached_property

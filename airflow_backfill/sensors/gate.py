@@ -9,15 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from airflow.sdk import PokeReturnValue
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_backfill.core.gates.gate import Broken, Waiting
 from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.duration import duration
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.failure import decided
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.telling.warnings import Callbacks, Warnings
+from airflow_backfill.telling.warnings import Callbacks, Warnings, callbacks_in
 from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch, Observation
 
@@ -35,7 +37,8 @@ class Refresher(Protocol):
     def render_template_fields(self, context: Context) -> None: ...
     def check(self, state: BuildState) -> None: ...
     def run_application(self, context: Context) -> Any: ...
-    def resume_application(self, context: Context, **kwargs: Any) -> Any: ...
+    def waits(self, context: Context) -> bool: ...
+    def resume_application(self, context: Context, failed: str | None = None, /, **kwargs: Any) -> Any: ...
     def on_kill(self) -> None: ...
 
 
@@ -73,8 +76,10 @@ class GateSensor(BuildSensor):
         super().__init__(**kwargs)
         self.max_lag = max_lag_of(max_lag)
         self.window = None if window is None else window_of(window)
+        if consume_log is not None and not hasattr(consume_log, "run_application"):
+            raise invalid("consume_log", consume_log, "must be a ConsumeLogOperator, and not a mapped one")
         self.consume_log = consume_log
-        self.on_warning_callback = on_warning_callback
+        self.on_warning_callback = callbacks_in(on_warning_callback)
         self.warn_lag = None if warn_lag is None else duration("warn_lag", warn_lag)
         self._rendered = False
         self._progress: Mapping[str, Any] | None = None
@@ -138,10 +143,21 @@ class GateSensor(BuildSensor):
         """Resume after the operator that runs the application was deferred. A gate that did not wait in the triggerer
         before does so from now on.
         """
+        failed = kwargs.get(TRIGGER_FAIL_REPR)
         with decided(context):
             deadline = self.deadline(context)
-            self._refresher(context).resume_application(context, **kwargs)
+            if failed is None:
+                self._refresher(context).resume_application(context, **kwargs)
+            else:
+                self._refresher(context).resume_application(context, TRIGGER_FAIL_REPR, **failed)
             return self._look_or_defer(context, deadline)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume. If the trigger of the application has failed, its outcome counts all the same."""
+        failed = (next_kwargs or {}).get("error") == TriggerFailureReason.TRIGGER_FAILURE
+        if failed and self.consume_log is not None and self.consume_log.waits(context):
+            next_method, next_kwargs = "launcher_resumed", {TRIGGER_FAIL_REPR: next_kwargs}
+        return super().resume_execution(next_method, next_kwargs, context)
 
     def deadline(self, context: Context) -> float:
         """The end of the wait: the trigger that was lost may be that of an application."""

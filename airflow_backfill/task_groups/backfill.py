@@ -15,14 +15,14 @@ from airflow.sdk import Asset, BaseOperator, TaskGroup, TriggerRule
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.values.duration import duration
-from airflow_backfill.core.values.options import invalid
+from airflow_backfill.core.values.options import flag, invalid, whole
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.approval import HandoffApprovalOperator
 from airflow_backfill.operators.catch_up import CatchUpOperator
 from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.finish import FinishOperator
 from airflow_backfill.operators.launch import Launcher
-from airflow_backfill.operators.phase import PhaseOperator
+from airflow_backfill.operators.phase import MAX_LANES, PhaseOperator
 from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
@@ -33,7 +33,6 @@ T = TypeVar("T", bound=BaseOperator)
 TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")
 RETRIES = 3
 """The default number of retries of a task."""
-MAX_LANES = 256
 
 
 class BackfillTaskGroup(TaskGroup):
@@ -134,8 +133,8 @@ class BackfillTaskGroup(TaskGroup):
         super().__init__(group_id=group_id, **kwargs)
         if "retries" not in self.dag.default_args:
             self.default_args.setdefault("retries", RETRIES)
-        self._task_args = task_args or {}
-        self._check(lanes, verify, approval)
+        self._task_args: Mapping[str, Any] = _mapping("task_args", task_args)
+        self._check(lanes, verify, approval, share_applications, handoff_asset)
         asks = approval is not False  # a mapping without arguments asks, too
         # In a mapped group each build takes its own plan. Lanes are mapped themselves, and their plan is not.
         self._index = "ti.map_index" if lanes == 1 else "-1"
@@ -151,7 +150,7 @@ class BackfillTaskGroup(TaskGroup):
             "build": self._planned("build"),
         }
         warnings = {"on_warning_callback": on_warning_callback, "warn_lag": warn_lag}
-        applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **warnings, **(spark or {})}
+        applications = {"submit": submit, "kafka_conn_id": kafka_conn_id, **warnings, **_mapping("spark", spark)}
         with self:
             self.plan = self._task(
                 PlanOperator,
@@ -219,12 +218,13 @@ class BackfillTaskGroup(TaskGroup):
             self.catch_up >> self.verify >> self.finish
 
     def _task(self, operator: type[T], task: str, **arguments: Any) -> T:
-        return operator(**{"task_id": task, **self._rule(task), **arguments, **self._task_args.get(task, {})})
+        own = _mapping(f"task_args.{task}", self._task_args.get(task))
+        return operator(**{"task_id": task, **self._rule(task), **arguments, **own})
 
     def _snapshot(self, lanes: int, **arguments: Any) -> Any:
         if lanes == 1:
             return self._task(SnapshotOperator, "snapshot", **arguments)
-        own = self._task_args.get("snapshot", {})
+        own = _mapping("task_args.snapshot", self._task_args.get("snapshot"))
         arguments = {"task_id": "snapshot", "lanes": lanes, **self._rule("snapshot"), **arguments, **own}
         return SnapshotOperator.partial(**arguments).expand(lane=list(range(lanes)))
 
@@ -255,11 +255,14 @@ class BackfillTaskGroup(TaskGroup):
     def _plan(self) -> str:
         return f"(ti.xcom_pull(task_ids='{self.child_id('plan')}', map_indexes={self._index}) or {{}})"
 
-    def _check(self, lanes: int, verify: bool, approval: bool | Mapping[str, Any]) -> None:
-        if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
-            raise InvalidSpec(f"lanes: must be a whole number from 1 to {MAX_LANES} (got {lanes!r})", field="lanes")
-        if type(verify) is not bool:
-            raise InvalidSpec(f"verify: must be True or False, and is no template (got {verify!r})", field="verify")
+    def _check(
+        self, lanes: int, verify: bool, approval: bool | Mapping[str, Any], share: bool, asset: Asset | None
+    ) -> None:
+        whole("lanes", lanes, 1, MAX_LANES)
+        flag("verify", verify)
+        flag("share_applications", share)
+        if asset is not None and not isinstance(asset, Asset):
+            raise invalid("handoff_asset", asset, "must be an Asset: no other outlet gets an event")
         if not isinstance(approval, bool | Mapping):
             raise invalid(
                 "approval", approval, "must be True, False, or arguments of the ApprovalOperator, and is no template"
@@ -269,6 +272,12 @@ class BackfillTaskGroup(TaskGroup):
             raise InvalidSpec(
                 f"task_args: unknown tasks {', '.join(unknown)} (known: {', '.join(TASKS)})", field="task_args"
             )
+
+
+def _mapping(field: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise invalid(field, given, "must be a mapping of arguments")
+    return given or {}
 
 
 def _share(tasks: Sequence[PhaseOperator | GateSensor]) -> None:

@@ -6,7 +6,7 @@ the coded error as ``failure`` in the context (``airflow_backfill.failure``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
 from copy import copy
 from datetime import timedelta
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from airflow_backfill.core.reports.health import Condition
 from airflow_backfill.core.reports.summary import running_out
 from airflow_backfill.core.values.duration import lasting
+from airflow_backfill.core.values.options import invalid
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,6 +59,15 @@ def times_told(stored: Any, now: int) -> dict[str, int]:
     return {kind: at for kind, at in known.items() if type(at) is int and at - now <= AGAIN_MS}
 
 
+def callbacks_in(given: Callbacks) -> Sequence[Callback]:
+    """The callbacks; InvalidSpec if one cannot be called: nobody would notice before there is something to tell."""
+    found = list(given) if isinstance(given, Collection) and not callable(given) else [] if given is None else [given]
+    for one in found:
+        if not callable(one):
+            raise invalid("on_warning_callback", one, "must be a notifier, a function, or a list of them")
+    return found
+
+
 class Warnings:
     """Tells the warnings in the progress of a build to the log and to callbacks.
 
@@ -69,7 +79,7 @@ class Warnings:
 
     def __init__(self, context: Context, log: Logger, callbacks: Callbacks, warn_lag: timedelta | None) -> None:
         self._context, self._log = cast("dict[str, Any]", context), log
-        self._callbacks: Sequence[Callback] = [callbacks] if callable(callbacks) else callbacks or ()
+        self._callbacks = callbacks_in(callbacks)
         self.warn_lag = None if warn_lag is None else warn_lag.total_seconds()
 
     def tell(self, progress: Mapping[str, Any]) -> dict[str, Any]:

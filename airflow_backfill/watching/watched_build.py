@@ -28,13 +28,18 @@ class WatchedBuild:
 
     def state(self) -> BuildState:
         """The committed state; NotPlanned or TargetDiverged as for ``BuildReader.state``."""
+        if self._hook.renewed():  # the former store may still answer, and nothing would happen there any more
+            self._reopen()
         try:
             return self._reader.state(self._build)
         except CredentialsExpired:
             self._hook.renew()  # a wait may last longer than they do
-            self._watch = None
-            self.__dict__.pop("_reader", None)
+            self._reopen()
             return self._reader.state(self._build)
+
+    def _reopen(self) -> None:
+        self._watch = None
+        self.__dict__.pop("_reader", None)
 
     def commands(self, state: BuildState) -> Sequence[tuple[int, Command]]:
         return self._reader.commands(state.plan.build)

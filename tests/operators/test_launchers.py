@@ -8,12 +8,15 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from airflow_backfill.core.reports.attempt_status import Life
+from airflow_backfill.core.values.control import Verb
+from airflow_backfill.operators.consume_log import ConsumeLogOperator
 from airflow_backfill.operators.served import Served
 from airflow_backfill.operators.snapshot import SnapshotOperator
+from airflow_backfill.sensors.gate import GateSensor
 from airflow_backfill.testing.applications import main
 from airflow_backfill.testing.launcher import RunHere
 from tests.airflow.launchers import run_later
-from tests.airflow.without_spark import built
+from tests.airflow.without_spark import built, commit_to, order
 from tests.failing import Expiring
 from tests.operators.test_application import newest_of
 
@@ -75,6 +78,29 @@ def test_a_trigger_of_the_launcher_that_fails_hides_no_outcome(context, source, 
             operator.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)
         assert (newest_of(target).outcome, newest_of(target).retry) == ("APPLICATION_FAILED", True)
     assert (newest_of(target).generation, newest_of(target).life) == (2, Life.ENDED)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_nor_does_that_of_an_application_which_the_gate_has_started(context, source, target, done):
+    built(source, target, "plan", "snapshot", "consume_log")
+    order(target, Verb.HOLD)
+    commit_to(source, 3)
+    consume_log = ConsumeLogOperator(task_id="c", target=str(target), max_lag=1, submit=run_later)
+    gate = GateSensor(task_id="t", target=str(target), max_lag=1, consume_log=consume_log, deferrable=True)
+    with pytest.raises(TaskDeferred):
+        gate.execute(context)
+    if done:
+        me = consume_log.last(context)
+        lag = ["--max-lag-epochs", "1"]
+        main("consume_log", ["--target", str(target), "--generation", str(me.generation), "--attempt", me.name, *lag])
+        with pytest.raises(TaskDeferred) as waits:
+            gate.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)
+        assert (waits.value.method_name, waits.value.trigger.due()) == ("resumed", False)
+    else:
+        with pytest.raises(AirflowException, match=r"APPLICATION_FAILED.*Trigger failure"):
+            gate.resume_execution(TRIGGER_FAIL_REPR, FAILED, context)
+        assert context["task_state_store"]["failure"]["code"] == "APPLICATION_FAILED"
+        assert (newest_of(target).outcome, newest_of(target).life) == ("APPLICATION_FAILED", Life.ENDED)
 
 
 def test_a_coded_error_of_a_launcher_is_the_task_s(context, source, target, tmp_path):

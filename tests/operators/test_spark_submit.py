@@ -56,7 +56,7 @@ def test_a_task_takes_the_arguments_of_spark_submit() -> None:
     assert one.spark == {"conf": {"a": "{{ ds }}"}, "name": "table-backfill-snapshot"}
     assert lanes.partial_kwargs["executor_cores"] == 2
     one.render_template_fields({"ds": "today"})
-    submits = one._spark_submit(Attempt(1, "me"))
+    submits = one._spark_submit(one._launch(Attempt(1, "me")))
     assert (submits.conf["a"], submits._conn_id, submits._driver_memory) == ("today", "cluster", "2g")
 
 

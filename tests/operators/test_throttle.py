@@ -158,6 +158,12 @@ def test_a_window_over_midnight_closes_by_the_clock_on_the_wall(now, end):
     assert at(end) - at(now) != 0 and timedelta(milliseconds=at(end) - at(now)) <= timedelta(hours=8)
 
 
+@pytest.mark.parametrize("stop", ["23:59:59.999999", "06:00:00.000001"])
+def test_a_window_that_closes_for_less_than_a_millisecond(stop):
+    now, end = moment("now", "2026-01-10T06:00Z"), moment("end", f"2026-01-{11 if stop > '07' else 10}T00:00Z")
+    assert closes(window_of(("00:00", stop, "UTC")), now) == max(now, end)
+
+
 @pytest.mark.parametrize(
     ("window", "now", "end"),
     [

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.models.asset import AssetModel
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, Asset, TaskGroup
+from airflow.sdk import DAG, Asset, AssetAlias, TaskGroup
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.definitions.assets import SerializedAsset
 from airflow.serialization.serialized_objects import DagSerialization
@@ -146,7 +146,9 @@ def test_options_reach_their_tasks():
     assert made.consume_log.window == made.gate.window
     assert (made.snapshot.round_rows, made.catch_up.round_rows) == (7, 5)
     assert made.gate.timeout == 3
-    spark = {task.label: task._spark_submit(Attempt(1, "me")) for task in dag.tasks if task is not made.gate}
+    spark = {
+        task.label: task._spark_submit(task._launch(Attempt(1, "me"))) for task in dag.tasks if task is not made.gate
+    }
     assert (spark["snapshot"]._driver_memory, spark["catch_up"]._driver_memory) == ("8g", None)
     assert {(one._conn_id, one.conf["a"]) for one in spark.values()} == {("big", "b")}
 
@@ -198,6 +200,31 @@ def test_many_groups_and_groups_in_groups():
     assert inner.plan.build_name == "shop.orders"
     assert "task_ids='shop.orders.plan'" in inner.gate.target
     assert len(dag.tasks) == 21 * 7
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    {
+        "handoff_asset": ("orders", ["orders"], AssetAlias("orders")),
+        "share_applications": ("no", None, 0),
+        "deferrable": ("{{ params.deferrable }}", None),
+        "submit": ("spark", 3),
+        "on_warning_callback": ("notify", ["notify"]),
+        "spark": ("conf", 3, ["conf"]),
+        "task_args": (3, ["plan"]),
+        "gate_timeout": ("7 days", None),
+    }.items(),
+)
+def test_arguments_of_the_wrong_kind(name, values):
+    for value in values:
+        with pytest.raises(InvalidSpec, match=f"{name}: must be "), DAG("d", schedule=None):
+            group(**{name: value})
+
+
+def test_arguments_of_a_task_are_a_mapping():
+    for lanes in (1, 2):
+        with pytest.raises(InvalidSpec, match=r"task_args.snapshot: must be a mapping"), DAG("d", schedule=None):
+            group(lanes=lanes, task_args={"snapshot": ["driver_memory"]})
 
 
 @pytest.mark.parametrize("options", [{"lanes": 0}, {"lanes": 2.0}, {"lanes": True}, {"lanes": 257}])

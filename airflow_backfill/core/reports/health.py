@@ -163,7 +163,10 @@ def _resting(
     if state.phase is Phase.CONSUME_LOG and control.held:
         return _ordered(Condition.WAITING, "a release: the gate is on hold", commands, Verb.HOLD)
     if state.phase is Phase.CONSUME_LOG and last is not None:
-        why = "the gate: the lag, the time window or an approval; the tasks consume_log and gate say which"
+        why = (
+            "the gate: the lag, the time window or an approval, and the tasks consume_log and gate say which; or, if "
+            "the gate is open, for the catch_up task: it is queued, or failed in Airflow before it began"
+        )
         return Health(Condition.WAITING, why, since=last.last)
     why = (
         f"the {due(state)[0]} task, which is due: it is queued (is its pool full?), its DAG is paused, or it or a task "

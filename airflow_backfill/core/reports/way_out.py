@@ -202,8 +202,9 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "what they may do there."
     ),
     "NO_SPACE": (
-        "Free space where the message says: in the target's store (VACUUM removes old versions of the target), or in "
-        "spark.local.dir of the driver and the executors. The build goes on after its last commit."
+        "Free space where the message says: in the target's store (VACUUM removes old versions of the target), in "
+        "spark.local.dir of the driver and the executors, or for temporary files of the worker. The build goes on "
+        "after its last commit."
     ),
     "EXECUTOR_LOST": (
         "If it happens again and again, give the executors more memory, or keep them longer (spot instances, dynamic "

@@ -11,11 +11,13 @@ skip, lost records are counted and no longer stop the build; after a dead-letter
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
 from airflow_backfill.core.errors import InvalidSpec, RecordInvalid
+from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import UNSIGNED, Signature
 
 
@@ -65,6 +67,10 @@ class Command:
     signed: Signature = field(default=UNSIGNED, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("rate", "byte_rate", "until"):
+            value = getattr(self, name)
+            if value is not None and type(value) is not int:
+                raise invalid(name, value, "must be a whole number")
         for name, rate in (("rate", self.rate), ("byte_rate", self.byte_rate)):
             if rate is not None and (self.verb is not Verb.THROTTLE or rate < 0):
                 raise InvalidSpec(
@@ -88,11 +94,8 @@ class Command:
             case {"verb": str(verb), "rate": rate, "drop": bool(drop), "byte_rate": byte_rate, **more}:
                 _check_known(more)
                 until: Any = more.get("until")
-                try:
-                    if all(one is None or type(one) is int for one in (rate, byte_rate, until)):
-                        return Command(Verb(verb), rate, drop, byte_rate, until, Signature.in_document(value))
-                except (ValueError, InvalidSpec):
-                    pass
+                with suppress(ValueError, InvalidSpec):
+                    return Command(Verb(verb), rate, drop, byte_rate, until, Signature.in_document(value))
         raise RecordInvalid(f"not a command: {value!r}"[:300], value=repr(value)[:200])
 
 

@@ -16,6 +16,8 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.values.document import encode
 
 MAX_BYTES = 65536
+MOST = 10**15
+"""The maximum of a number, where an option has no other."""
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
@@ -73,10 +75,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_size(options: Mapping[str, Any]) -> None:
-    try:
-        size = len(encode(dict(options)).encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSpec(f"the spec is not plain JSON: {str(error)[:200]}; use strings, lists and dicts") from None
+    size = 0
+    for name, value in options.items():
+        try:
+            size += len(encode({name: value}).encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise invalid(name, None, f"is not plain JSON: {str(error)[:200]}; use strings, lists and dicts") from None
     if size > MAX_BYTES:
         raise InvalidSpec(f"the spec has {size} bytes, at most {MAX_BYTES} are allowed; shorten it", size=size)
 
@@ -103,9 +107,23 @@ def versions(options: Mapping[str, Any], field: str) -> dict[str, str]:
     return {name: checked(f"{field}.{name}", version) for name, version in value.items()}
 
 
+def whole(field: str, value: int, least: int, most: int = MOST) -> int:
+    """``value``; InvalidSpec unless it is a whole number from ``least`` to ``most``."""
+    if type(value) is not int or not least <= value <= most:
+        raise invalid(field, value, f"must be a whole number from {least} to {most}")
+    return value
+
+
+def flag(field: str, value: bool) -> bool:
+    """``value``; InvalidSpec unless it is True or False: any text would be true, that of a template and "false" too."""
+    if type(value) is not bool:
+        raise invalid(field, value, "must be True or False, and is no template")
+    return value
+
+
 def share(field: str, value: float) -> float:
     """``value``; InvalidSpec unless it is from 0 to 1."""
-    if not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise invalid(field, value, "must be a share of the source, from 0 to 1")
     return value
 

@@ -24,7 +24,7 @@ from airflow_backfill.core.gates.window import Window
 from airflow_backfill.core.state.effect import Asks, Effect
 from airflow_backfill.core.values.arguments import Arguments
 from airflow_backfill.core.values.bound import PATIENCE_ROUNDS
-from airflow_backfill.core.values.options import invalid, share
+from airflow_backfill.core.values.options import MOST, invalid, share
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.clock import now_ms
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 LEAST = {"generation": 1, "epoch": 0, "lanes": 1, "lane": 0, "patience": 1, "max_lag_seconds": 0, "max_runtime": 0}
 """The minimum of each numeric option."""
-MOST = 10**15
 
 
 _Option = tuple[str, Mapping[str, Any]]

@@ -94,6 +94,11 @@ SITUATIONS: dict[str, tuple[Health, Condition, str]] = {
         "a release: the gate is on hold",
     ),
     "at the gate": (asked(state(Phase.CONSUME_LOG), replace(OK, ended=5)), Condition.WAITING, "the gate: the lag"),
+    "behind the gate": (
+        asked(state(Phase.CONSUME_LOG), replace(OK, ended=5)),
+        Condition.WAITING,
+        "if the gate is open, for the catch_up task: it is queued, or failed in Airflow before it began",
+    ),
     "an epoch stops it": (
         asked(HALF, RUNS, trouble=SourceUnavailable("no answer")),
         Condition.WAITING,
