@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(not PROGRAM, reason="AZURITE names no program"),
 ]
-RACES = 200
+RACES = 50
 
 
 @pytest.fixture(scope="module")
