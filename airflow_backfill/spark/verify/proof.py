@@ -108,7 +108,7 @@ class Proof:
         Compares the rows with some of the keys, and the numbers of all rows if both logs have them and no row is
         filtered.
         """
-        with self._reading(self._source(epoch)):
+        with self._reading(epoch):
             found = self._sample(epoch, version, share)
         return self._equal(epoch, version, now, found, ProofKind.SAMPLED) if found is not None else None
 
@@ -199,7 +199,7 @@ class Proof:
         """The keys in the ``unequal`` buckets that differ, each with its ``Kind``. Valid in the block."""
         actual = open_source(self.spark, self.plan.spec.target).at(version).select(self._columns)
         with (
-            self._reading(self._source(epoch)),
+            self._reading(epoch),
             held(differing_keys(self.expected(epoch), actual, self.key, self.row_hash, unequal, BUCKETS)) as keys,
         ):
             yield keys
@@ -218,28 +218,27 @@ class Proof:
     def _columns(self) -> list[Column]:
         return [F.col(quoted(name)) for name in self.transform.schema.fieldNames()]
 
-    def _source(self, epoch: int) -> _Side:
-        return _Side("source", self.plan.spec.table, epoch)
-
     def _sides(self, epoch: int, version: int) -> tuple[dict[int, Digest], dict[int, Digest]]:
         """The digests of the transformed source, and those of the target."""
         target = _Side("target", self.plan.spec.target, version)
         if self.history is None:
-            wanted, found = self._digests([self._source(epoch), target])
+            wanted, found = self._digests([_Side("source", self.plan.spec.table, epoch), target])
             return wanted, found
         (found,) = self._digests([target])
-        with self._reading(self._source(epoch)):
+        with self._reading(epoch):
             return digests(self.history(epoch), BUCKETS, self.key, self.row_hash), found
 
     @contextmanager
-    def _reading(self, side: _Side) -> Iterator[None]:
-        """Add to HistoryLost of the source how to prove a newer epoch. With the source, the target may be read, too."""
+    def _reading(self, epoch: int | None) -> Iterator[None]:
+        """Add to HistoryLost of the source at ``epoch`` how to prove a newer one. None: only the target is read; with
+        the source it may be read, too.
+        """
         try:
             with lost_history_named():
                 yield
         except HistoryLost as lost:
-            target, epoch = self.plan.spec.target, side.version
-            if side.name == "target" or unreadable_file(lost, target) is not None:
+            target = self.plan.spec.target
+            if epoch is None or unreadable_file(lost, target) is not None:
                 raise
             way = (
                 f"run `table-backfill recover {target} --epoch N --why REASON`, clear verify, and repair the keys that "
@@ -268,7 +267,7 @@ class Proof:
         return [sums[side] for side in sides]
 
     def _parts(self, side: _Side) -> list[_Part]:
-        with self._reading(side):
+        with self._reading(side.epoch):
             files = open_source(self.spark, side.table).files(side.version)
             sizes = [file.size for file in files.files]
         borders = FileSplits.cut(sizes, max(1, -(-sum(sizes) // self.part_bytes)))
@@ -282,7 +281,7 @@ class Proof:
         if stored is not None:
             return _parsed(stored)
         log.info("%s at version %d: part %d, %d files", side.name, side.version, part.number, len(files))
-        with self._reading(side):
+        with self._reading(side.epoch):
             rows = part.files.read(part.indices)
             comparable = self.transform.apply(rows) if side.name == "source" else rows.select(self._columns)
             found = digests(comparable, BUCKETS, self.key, self.row_hash)
@@ -298,6 +297,11 @@ class _Side:
     name: str
     table: str
     version: int
+
+    @property
+    def epoch(self) -> int | None:
+        """That of the source; None for the target."""
+        return self.version if self.name == "source" else None
 
 
 @dataclass(frozen=True, slots=True)
