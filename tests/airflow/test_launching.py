@@ -17,7 +17,7 @@ def test_a_launcher_is_told_the_public_command_line(airflow, source, target):
     assert "orders.verify" not in airflow.tasks()
     launch = json.loads(target.with_name("launch-orders.plan.json").read_text())
     assert launch["application"].endswith("spark_apps/plan.py")
-    assert launch["conf"] == {"spark.a": "b"}
+    assert launch["conf"] == {"spark.submit.callSystemExitOnMainExit": "true", "spark.a": "b"}
     names = zipfile.ZipFile(launch["py_files"]).namelist()
     assert "airflow_backfill/core/attempts/attempt.py" in names
     assert not [name for name in names if "/operators/" in name]
