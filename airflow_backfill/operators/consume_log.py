@@ -115,8 +115,8 @@ class ConsumeLogOperator(LogRoundsOperator):
     def _watch(self, context: Context) -> GateWatch:
         ti, approval = context["ti"], None
         if self.approval is not None:
-            dag = self.get_dag()
-            if dag is not None and not dag.has_task(checked("approval", self.approval)):
-                raise invalid("approval", self.approval, "the DAG has no such task, so nobody can approve the hand-off")
-            approval = Instance(ti.dag_id, ti.run_id, checked("approval", self.approval), ti.map_index)
+            asks, dag = checked("approval", self.approval), self.get_dag()
+            if dag is not None and not dag.has_task(asks):
+                raise invalid("approval", asks, "the DAG has no such task, so nobody can approve the hand-off")
+            approval = Instance(ti.dag_id, ti.run_id, asks, ti.map_index)
         return GateWatch(self.target, self.lag, self.build, self.window, approval, self.ledger_conn_id)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hmac
 import os
-import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -27,7 +26,7 @@ from environment import quick
 from environment.jars import Jar, fetch
 from tests.system.applications import Applications
 from tests.system.lake import Lake
-from tests.system.s3 import S3, Gate
+from tests.system.s3 import S3, Gate, listening
 
 PROGRAM = os.environ.get("AZURITE", "")
 CONTAINER, ACCOUNT = "lake", "devstoreaccount1"
@@ -57,21 +56,8 @@ def azurite(folder: Path) -> Iterator[S3]:
     """The service with its objects in ``folder``, while the block runs."""
     command = [PROGRAM, "--location", str(folder), "--blobHost", "127.0.0.1", "--blobPort", "0"]
     command += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    try:
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if "successfully listens on" in line:
-                break
-        else:
-            raise AssertionError("".join(said))
-        Thread(target=process.stdout.read, daemon=True).start()
-        yield S3(said[-1].rpartition(" ")[2].strip())
-    finally:
-        process.kill()
-        process.wait()
+    with listening(command, "successfully listens on") as line:
+        yield S3(line.rpartition(" ")[2])
 
 
 def make_container(endpoint: str) -> None:

@@ -5,10 +5,10 @@ credentials expire, or takes the condition off a write.
 from __future__ import annotations
 
 import os
-import signal
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler
@@ -95,21 +95,27 @@ def s3(folder: Path, *, asks_who: bool = True) -> Iterator[S3]:
     properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     (jar,) = (Path(sys.prefix) / "s3proxy").glob("*.jar")
     command = ["java", *JAVA, "-cp", str(jar), "org.gaul.s3proxy.Main", "--properties", str(properties)]
+    with listening(command, "Started .*ServerConnector") as line:
+        yield S3(f"http://{line.rpartition('{')[2].rstrip('}')}")
+
+
+@contextmanager
+def listening(command: Sequence[str], pattern: str) -> Iterator[str]:
+    """A service while the block runs, and the first line with the ``pattern``, in which it says where it listens."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     try:
         said = []
         for line in process.stdout:
             said.append(line)
-            if "Started" in line and "ServerConnector" in line:
+            if re.search(pattern, line):
                 break
         else:
             raise AssertionError("".join(said))
         Thread(target=process.stdout.read, daemon=True).start()
-        address = said[-1].rpartition("{")[2].rstrip("}\n")
-        yield S3(f"http://{address}")
+        yield said[-1].strip()
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
 
 
