@@ -120,17 +120,23 @@ def follow_way_out(model: Model, error: BackfillError) -> BuildState:
     return rewound(model)
 
 
-@pytest.mark.parametrize("where", STANDS)
-def test_what_changes_rows_just_before_the_rewind_is_taken_back_by_what_the_error_says(where: str) -> None:
-    """The version before it holds no record of the build for its rows: they are those of the first RESTORE."""
-    model = STANDS[where]()
-    before, good = model.state(), model.target.head
+def overtaken(model: Model) -> Running:
+    """A rewind before its barrier, after another writer has changed rows."""
+    good = model.target.head
     model.foreign("DELETE")
     model.foreign("RESTORE", restored=good)
     rewinding = Running(model, recover(model.attempt()))
     while not isinstance(rewinding.until(fx.CommitRecord).record, Record):
         rewinding.step()
     model.foreign("WRITE")
+    return rewinding
+
+
+@pytest.mark.parametrize("where", STANDS)
+def test_what_changes_rows_just_before_the_rewind_is_taken_back_by_what_the_error_says(where: str) -> None:
+    """The version before it holds no record of the build for its rows: they are those of the first RESTORE."""
+    model = STANDS[where]()
+    before, rewinding = model.state(), overtaken(model)
     with pytest.raises(BackfillError) as raised:
         rewinding.finish()
     assert follow_way_out(model, raised.value).positions == before.positions
@@ -138,13 +144,7 @@ def test_what_changes_rows_just_before_the_rewind_is_taken_back_by_what_the_erro
 
 def test_a_rewind_that_was_killed_behind_rows_of_another_writer_is_taken_back_by_what_its_tasks_say() -> None:
     model = half_read()
-    before, good = model.state(), model.target.head
-    model.foreign("DELETE")
-    model.foreign("RESTORE", restored=good)
-    rewinding = Running(model, recover(model.attempt()))
-    while not isinstance(rewinding.until(fx.CommitRecord).record, Record):
-        rewinding.step()
-    model.foreign("WRITE")
+    before, rewinding = model.state(), overtaken(model)
     rewinding.step()
     with pytest.raises(TargetDiverged) as raised:
         model.run(READ)
