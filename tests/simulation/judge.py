@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.control import Verb
+from tests.simulation import range_judge
 from tests.simulation.announcement_judge import AnnouncementJudge
 from tests.simulation.invariant import WHOLE, Violation, must
 from tests.simulation.lane_judge import LaneJudge
@@ -34,8 +35,7 @@ class Judge:
     """Per split: (-1, files done), then (epoch, buckets done) of an epoch in part, (epoch, WHOLE) at an
     epoch.
     """
-    ranges: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Per range of keys: epoch, chunks, and the greatest key read (None: none, or all of a range that is complete)."""
+    ranges: list[range_judge.Range] = field(default_factory=list)
     partitions: PartitionJudge = field(init=False)
     announcements: AnnouncementJudge = field(init=False)
     files_read: Counter[int] = field(default_factory=Counter)
@@ -280,7 +280,7 @@ class Judge:
             self.progress = self.partitions.progress
             return
         if self.ranges and (len(document["positions"]) > 1 or "key" in document["positions"][0]):
-            self._range_progress(_each(document))
+            range_judge.move(self.ranges, self.progress, _each(document))
             return
         for split, position in enumerate(_each(document)):
             before = self.progress[split]
@@ -290,32 +290,6 @@ class Judge:
             if "epoch" not in position or document["event"] == "files":
                 self._count_files(split, before, after)
             self.progress[split] = after
-
-    def _range_progress(self, positions: list[dict[str, Any]]) -> None:
-        """All ranges stand at one epoch that never goes back; chunks grow one by one, with their keys."""
-        must(len({p["epoch"] for p in positions}) == 1, "ranges stand at different epochs")
-        for split, (before, p) in enumerate(zip(self.ranges, positions, strict=True)):
-            epoch, chunks = p["epoch"], p.get("chunks", before[1])
-            key = int(p["key"][0]) if p.get("key") else None
-            must(epoch >= before[0], f"range {split} went back from epoch {before[0]} to {epoch}")
-            if "key" not in p:
-                self.progress[split] = (epoch, WHOLE)
-            else:
-                must(self.progress[split] == (-1, 0), f"range {split} was complete and is not any more")
-                moved = chunks == before[1] + 1 and key is not None and (before[2] is None or key > before[2])
-                must(moved or (chunks, key) == before[1:], f"range {split} went from {before} to {p}")
-            self.ranges[split] = (epoch, chunks, key)
-
-    def _in_ranges(self) -> Bag:
-        """What the ranges hold, as far as they are read, at their epoch."""
-        borders = self.world.key_borders or []
-        rows = {}
-        for key, value in transform(self.world.source.versions[self.ranges[0][0]].rows).items():
-            split = sum(border < key for border in borders)
-            upto = self.ranges[split][2]
-            if self.progress[split][1] == WHOLE or (upto is not None and key <= upto):
-                rows[key] = value
-        return Counter(rows.items())
 
     def _rank(self, position: dict[str, Any]) -> tuple[int, int]:
         if "epoch" not in position:
@@ -374,7 +348,11 @@ class Judge:
             self.applied = claimed if document["phase"] != "snapshot" else self.applied
         else:
             must(document["phase"] in ("snapshot", "cancelled"), "left the snapshot before it was read")
-            expected = self._in_ranges() if self.ranges else self.partitions.content() if self.world.topic else expected
+            if self.ranges:
+                rows, borders = source.versions[self.ranges[0][0]].rows, self.world.key_borders or ()
+                expected = range_judge.content(self.ranges, self.progress, borders, rows)
+            elif self.world.topic:
+                expected = self.partitions.content()
             at = source.versions[plan_epoch]
             for n, count in self.files_read.items():
                 for row in transform({key: at.rows[key] for key in at.files[n]}).items():

@@ -8,12 +8,13 @@ an unknown field, a wrong type or a newer format is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from airflow_backfill.core.errors import RecordInvalid
+from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
 from airflow_backfill.core.model.announcement import Announced
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.format_1 import upgraded
@@ -333,18 +334,20 @@ def barrier_record(commit: Commit, build: str | None = None) -> Record | None:
     """
     if commit.user_metadata is None or not commit.txns or '"airflow_backfill":' not in commit.user_metadata:
         return None
-    record = _of(commit.user_metadata, commit.version)
+    with named(commit.version):
+        record = decode(commit.user_metadata)
     ours = build in (None, record.build) and commit.txns.get(record.app_id) == record.seq
     return record if ours else None
 
 
-def _of(written: str, version: int) -> Record:
+@contextmanager
+def named(version: int) -> Iterator[None]:
+    """Name the version in an error about its record: one goes back by a RESTORE to the version before it."""
     try:
-        return decode(written)
-    except RecordInvalid as error:
-        raise RecordInvalid(
-            f"version {version} of the target: {error.message}", **{**error.data, "version": version}
-        ) from None
+        yield
+    except (Discontinuous, PositionRegressed, RecordInvalid) as error:
+        data = {**error.data, "version": version}
+        raise type(error)(f"version {version} of the target: {error.message}", **data) from None
 
 
 def generation_in(commit: Commit) -> int:

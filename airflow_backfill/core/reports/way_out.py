@@ -149,7 +149,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
         "Clear the task once. If the error comes again, files and log of the source disagree: check how it is written, "
         f"then plan again with on_existing='restart'. {_KEEP}"
     ),
-    "EPOCH_DISCONTINUOUS": f"Plan again with on_existing='restart': an epoch is missing between the two. {_KEEP}",
+    "EPOCH_DISCONTINUOUS": (
+        f"If the message names a version of the target: {_RESTORE} before it. Else an epoch is missing between the "
+        f"two: plan again with on_existing='restart'. {_KEEP}"
+    ),
     "TARGET_EXISTS": "Name another target, or move the existing table away; then plan. If a drop has begun: end it.",
     "SPEC_CHANGED": "Set the option as planned, or plan again with on_existing='restart'.",
     "TARGET_DIVERGED": (
@@ -179,7 +182,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "FENCED": (
         "Nothing to do if the newer attempt still runs, for example in another run of the DAG; else clear the task."
     ),
-    "POSITION_REGRESSED": f"Plan again with on_existing='restart'. {_KEEP} {_KEYLESS}",
+    "POSITION_REGRESSED": (
+        f"{_RESTORE} before the damaged commit (the message names it). Or plan again with on_existing='restart'. "
+        f"{_KEEP} {_KEYLESS}"
+    ),
     "NOT_CONVERGING": (
         "Raise max_lag or the throttle, give Spark more cores, or slow the source's writers; then clear the task."
     ),

@@ -136,8 +136,10 @@ class Remains:
         return sum((barrier.totals for barrier in self.lanes), base)
 
 
-def remains(build: str | None = None) -> Asks[Remains]:
-    """The newest readable barrier of ``build``, or of the one that was planned here, and those of the other lanes."""
+def remains(build: str | None = None, plan: str | None = None) -> Asks[Remains]:
+    """The newest readable barrier of ``build``, or of the one that was planned here, and those of the other lanes. With
+    ``plan``, a record that names another fingerprint counts as damaged.
+    """
     head = yield from ReadHead()
     highest, strangers = 0, list[str]()
     for version in range(head, -1, -1):
@@ -151,13 +153,13 @@ def remains(build: str | None = None) -> Asks[Remains]:
             continue
         if build is None:
             record = yield from _planned_here(record, strangers)
-        if record is not None:
+        if record is not None and plan in (None, record.plan):
             newest = Barrier.of(commit, record)
             try:
                 lanes = yield from _lanes(newest, [], version - 1)
             except (HistoryLost, RecordInvalid):
                 lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
-            return Remains(highest, tuple(barrier for barrier in lanes if barrier is not None))
+            return Remains(highest, tuple(one for one in lanes if one is not None and one.record.plan == record.plan))
     return Remains(highest)
 
 

@@ -11,12 +11,11 @@ from dataclasses import replace
 from airflow_backfill.core.errors import Discontinuous, PositionRegressed, RecordInvalid
 from airflow_backfill.core.model.announcement import Announced, Announcement
 from airflow_backfill.core.model.plan import Plan
-from airflow_backfill.core.model.record import Layout, Record
+from airflow_backfill.core.model.record import Layout, Record, named
 from airflow_backfill.core.splits.position import Position, applied_by, check_successor, later, together
 from airflow_backfill.core.state.state import Barrier, BuildState
 from airflow_backfill.core.target_table.foreign_commits import check_follows
-from airflow_backfill.core.values import phase as phases
-from airflow_backfill.core.values.phase import Event, Phase
+from airflow_backfill.core.values.phase import TRANSITIONS, Event, Phase
 
 
 def from_last(
@@ -32,11 +31,13 @@ def from_last(
         plan, newest.record.layout, barriers, newest, newest.record.base, proven, plan.splits.first(plan.source.epoch)
     )
     for barrier in found:
-        _check_identity(state, barrier.record)
-        if barrier.record.layout != state.layout:
-            raise RecordInvalid("the last barriers of the lanes belong to different layouts")
-        state = replace(state, positions=_joined(state, barrier.record.positions))
-    _check_standing(state.phase, state.positions, plan)
+        with named(barrier.version):
+            _check_identity(state, barrier.record)
+            if barrier.record.layout != state.layout:
+                raise RecordInvalid("the last barriers of the lanes belong to different layouts")
+            state = replace(state, positions=_joined(state, barrier.record.positions))
+    with named(newest.version):
+        _check_standing(state.phase, state.positions, plan)
     return _shown(replace(state, announced=announced))
 
 
@@ -52,25 +53,29 @@ def opened(state: BuildState) -> BuildState:
 
 
 def apply(state: BuildState, barrier: Barrier) -> BuildState:
-    """The state after ``barrier``; raises a BackfillError if the protocol does not allow it here."""
+    """The state after ``barrier``; raises a BackfillError, which names its version, if the protocol does not allow it
+    here.
+    """
     record = barrier.record
-    _check_identity(state, record)
     if record.event in (Event.RECOVER, Event.REWIND):
         # A recovery ends the lane of announcements, a rewind takes none of them back.
         kept = state.announced or record.news or Announced(state.plan.source.epoch)
         return from_last(state.plan, (barrier,), state.proven, None if record.announced is None else kept)
+    with named(barrier.version):
+        return _applied(state, barrier, record)
+
+
+def _applied(state: BuildState, barrier: Barrier, record: Record) -> BuildState:
+    _check_identity(state, record)
     if record.layout != state.layout and state.closed:
         state = opened(state)
     if record.layout != state.layout:
-        raise RecordInvalid(
-            f"version {barrier.version} belongs to layout {record.layout}, but the build is in {state.layout}",
-            version=barrier.version,
-        )
+        raise RecordInvalid(f"it belongs to layout {record.layout}, but the build is in {state.layout}")
     _check_lane(state, barrier)
     if record.base != state.base:
         raise RecordInvalid(f"the totals of layout {record.layout.number} do not continue those of earlier layouts")
-    if phases.after(state.phase, record.event) is not record.phase:
-        raise RecordInvalid(f"version {barrier.version} has phase {record.phase.value} after {record.event.value}")
+    if TRANSITIONS[state.phase].get(record.event) is not record.phase:
+        raise RecordInvalid(f"{record.event.value} cannot lead from {state.phase.value} to {record.phase.value}")
     _check_positions(state, record)
     _check_promises(state, record)
     lanes = (*state.lanes[: record.lane], barrier, *state.lanes[record.lane + 1 :])
@@ -119,18 +124,17 @@ def _check_lane(state: BuildState, barrier: Barrier) -> None:
     record, last = barrier.record, state.lanes[barrier.record.lane]
     seq = last.record.seq if last is not None else 0
     if record.seq != seq + 1:
-        raise RecordInvalid(f"seq {record.seq} follows seq {seq} in lane {record.lane}", version=barrier.version)
+        raise RecordInvalid(f"seq {record.seq} follows seq {seq} in lane {record.lane}")
     if last is not None and last.record.closed:
-        raise RecordInvalid(f"lane {record.lane} of layout {record.layout.number} is closed", version=barrier.version)
+        raise RecordInvalid(f"lane {record.lane} of layout {record.layout.number} is closed")
     generation = state.generation(record.lane)
     takes_over = record.event in (Event.CLAIM, Event.CLOSE)
     same = last is not None and last.record.attempt == record.attempt and generation == record.generation
     carries_out = record.closed and record.lane > 0 and state.closing
     if not same and not carries_out and not (takes_over and record.generation > generation):
         raise RecordInvalid(
-            f"attempt {record.attempt} of generation {record.generation} wrote version {barrier.version} without "
-            f"claiming the lane from generation {generation}",
-            version=barrier.version,
+            f"attempt {record.attempt} of generation {record.generation} did not claim the lane from generation "
+            f"{generation}"
         )
     check_follows(state.plan, barrier.version, record.prev)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -215,10 +216,11 @@ def test_what_was_counted_and_what_was_ordered_outlive_a_recovery() -> None:
     assert model.run(follow(model.source.head)).totals.upstream_rows > before.upstream_rows
 
 
-def test_what_was_counted_is_found_below_a_record_that_cannot_be_read() -> None:
+@pytest.mark.parametrize("wrong", [{"totals": {"log_rows": -50}}, {"plan": "0" * 32}])
+def test_what_was_counted_is_found_below_a_record_that_cannot_be_read(wrong: dict[str, Any]) -> None:
     model = upstream(2)
     state, newest = model.state(), model.records()[-1]
-    damaged = {**newest.to_json(), "seq": newest.seq + 1, "totals": {"log_rows": -50}}
+    damaged = {**newest.to_json(), "seq": newest.seq + 1, **wrong}
     model.land_text(newest.app_id, newest.seq + 1, json.dumps(damaged))
     with pytest.raises(RecordInvalid):
         model.state()
@@ -329,12 +331,20 @@ def _another_source() -> Model:
     return model
 
 
+def _another_copy() -> Model:
+    model = logged()
+    assert model.stored_plan is not None
+    model.stored_plan = replace(model.stored_plan, settings={"spark.sql.ansi.enabled": "false"})
+    return model
+
+
 REFUSED = {
     "no build": (Model, V, NotPlanned),
     "an epoch before the snapshot's": (logged, V - 1, NotAllowedNow),
     "an epoch that is not there yet": (logged, V + 9, NotAllowedNow),
     "another table": (_another_table, V, NotAllowedNow),
     "another source": (_another_source, V, SourceReplaced),
+    "a copy of another plan": (_another_copy, V, RecordInvalid),
 }
 
 

@@ -153,7 +153,8 @@ def test_a_rewind_that_was_killed_behind_rows_of_another_writer_is_taken_back_by
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"totals": {"log_rows": -50}}, {"more": 1}, {"airflow_backfill": 99}, {"positions": []}]
+    "wrong",
+    [{"totals": {"log_rows": -50}}, {"more": 1}, {"airflow_backfill": 99}, {"positions": []}, {"plan": "0" * 32}],
 )
 def test_a_damaged_record_is_left_behind_by_a_restore_to_the_version_before_it(wrong: dict[str, Any]) -> None:
     model = half_read()

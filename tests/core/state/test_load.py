@@ -215,7 +215,7 @@ def edited(model: Model, **changes: Any) -> None:
 def test_an_edited_record_is_refused_by_what_is_wrong_with_it(changes: dict[str, Any], said: str) -> None:
     model = sealed()
     edited(model, **changes)
-    with pytest.raises(RecordInvalid, match=said):
+    with pytest.raises(RecordInvalid, match=f"version {model.target.head} of the target: .*{said}"):
         read(model)
 
 
