@@ -66,12 +66,13 @@ MUTANTS = (
         "    if commit.user_metadata is None or not commit.txns or "
         "'\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
-        "    record = _of(commit.user_metadata, commit.version)\n"
+        "    with named(commit.version):\n"
+        "        record = decode(commit.user_metadata)\n"
         "    ours = build in (None, record.build) and commit.txns.get(record.app_id) == record.seq\n"
         "    return record if ours else None",
         "    if commit.user_metadata is None or '\"airflow_backfill\":' not in commit.user_metadata:\n"
         "        return None\n"
-        "    return _of(commit.user_metadata, commit.version)",
+        "    return decode(commit.user_metadata)",
     ),
     Mutant(
         "an older attempt is not fenced",

@@ -7,15 +7,17 @@ added, removed or wrote as change data, and their live rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_backfill.core.errors import HistoryLost, SourceUnavailable
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.ledger.actions import Malformed, decode, is_vector, lines, mapping
 from airflow_backfill.ledger.commit_file import Digest
+from airflow_backfill.ledger.delta_log import READERS
 from airflow_backfill.ledger.log_listing import LOG, commit_name
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import NotFound, Store
@@ -23,6 +25,7 @@ from airflow_backfill.ledger.store import NotFound, Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_T = TypeVar("_T")
 _CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 _COPIED = ("numTargetRowsCopied", "numCopiedRows")
 _WAY_OUT = (
@@ -83,8 +86,7 @@ class EpochFiles:
 
 def read_epochs(spark: SparkSession, table: str, epochs: EpochRange) -> list[EpochFiles]:
     """The file actions of every commit of ``epochs``. HistoryLost names the first that is gone or damaged."""
-    store = open_store(table, spark=spark)
-    return [_read(store, epoch) for epoch in range(epochs.start, epochs.stop)]
+    return _of_each(spark, table, epochs, _epoch_files)
 
 
 def action_lines(
@@ -96,15 +98,15 @@ def action_lines(
     Reads the commits again: only few lines are needed, and keeping all of them would take as much memory as the
     commits.
     """
-    store = open_store(table, spark=spark)
+
+    def lines_in(_: int, chunks: Iterable[bytes]) -> list[tuple[str, FileAction, str]]:
+        actions = ((kind, action) for line in lines(chunks) for kind, action in decode(line).items() if kind in wanted)
+        here = ((kind, _file(mapping(action)), action) for kind, action in actions)
+        return [(kind, file, json.dumps(action)) for kind, file, action in here if file in wanted[kind]]
+
     found: dict[str, dict[FileAction, str]] = {kind: {} for kind in wanted}
-    for epoch in epochs:
-        with _lost_if_unreadable(epoch):
-            for line in lines(store.chunks(f"{LOG}/{commit_name(epoch)}")):
-                for kind, action in decode(line).items():
-                    file = _file(mapping(action)) if kind in wanted else None
-                    if file is not None and file in wanted[kind]:
-                        found[kind][file] = json.dumps(action)
+    for kind, file, line in chain.from_iterable(_of_each(spark, table, epochs, lines_in)):
+        found[kind][file] = line
     if any(file not in found[kind] for kind, files in wanted.items() for file in files):
         raise SourceUnavailable(
             f"the commits of epochs {epochs.start} to {epochs.last} of the source name other files than a moment ago: "
@@ -114,15 +116,18 @@ def action_lines(
     return found
 
 
-def _read(store: Store, epoch: int) -> EpochFiles:
-    with _lost_if_unreadable(epoch):
-        return _epoch_files(epoch, store.chunks(f"{LOG}/{commit_name(epoch)}"))
+def _of_each(
+    spark: SparkSession, table: str, epochs: EpochRange, read: Callable[[int, Iterable[bytes]], _T]
+) -> list[_T]:
+    """What ``read`` makes of each commit. Many are requested at once, because a store may take 100 ms for each."""
+    store = open_store(table, spark=spark)
+    with ThreadPoolExecutor(READERS, "epochs") as pool:
+        return list(pool.map(lambda epoch: _read(store, epoch, read), epochs))
 
 
-@contextmanager
-def _lost_if_unreadable(epoch: int) -> Iterator[None]:
+def _read(store: Store, epoch: int, read: Callable[[int, Iterable[bytes]], _T]) -> _T:
     try:
-        yield
+        return read(epoch, store.chunks(f"{LOG}/{commit_name(epoch)}"))
     except NotFound:
         why = "is no longer in the source's log"
         raise HistoryLost(f"the commit of epoch {epoch} {why}; {_WAY_OUT}", epoch=epoch) from None
