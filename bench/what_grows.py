@@ -27,10 +27,12 @@ from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.commit import Commit, FileTotals, Protocol, TableMetadata
 from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.delta.epoch_files import read_epochs
 from airflow_backfill.testing.applications import Shell
 from airflow_backfill.testing.applications import main as application
 from airflow_backfill.testing.json_log import JsonLog
@@ -177,6 +179,15 @@ def first_look(folder: Path, pending: int) -> str:
         return f"{seconds:.1f} s; then {time.perf_counter() - start:.2f} s"
 
 
+def epochs_of_round(folder: Path, epochs: int) -> str:
+    table = source(folder / "source")
+    generated.commits(table, epochs)
+    with counted(DELAY) as requests:
+        start = time.perf_counter()
+        read_epochs(None, table, EpochRange(2, 2 + epochs))  # type: ignore[arg-type]
+        return f"{time.perf_counter() - start:.1f} s, {requests.taken().total():,} requests"
+
+
 def gates(folder: Path, count: int) -> str:
     """All wait in one process, as in a triggerer."""
     targets = [consumed(folder / str(number)) for number in range(count)]
@@ -214,6 +225,7 @@ MEASURES: dict[str, Measured] = {
     "commands": ("ordered commands", 1, 300, commands),
     "progress of a lane": ("lanes", 4, 64, progress),
     "a driver's first look at the source": ("pending epochs", 1_000, 10_000, first_look),
+    "a round's look at its commits": ("epochs of the round", 100, 1_000, epochs_of_round),
     "waiting gates": ("gates in one triggerer", 100, 1_000, gates),
 }
 
