@@ -1,5 +1,4 @@
-"""Azure's blob service on this machine, Azurite, as a process; the settings of Hadoop's ABFS for it; and a source that
-is copied into it while a writer changes it.
+"""Azure's blob service on this machine, Azurite, as a process, and the settings of Hadoop's ABFS for it.
 
 Azurite comes from npm (``npm install azurite``). The variable ``AZURITE`` names its program ``azurite-blob``. It serves
 an account without a hierarchical namespace, so ABFS uses the Blob endpoint, as it does for such an account of Azure.
@@ -11,29 +10,20 @@ import hmac
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from threading import Event
-from typing import Any
 from urllib.request import Request, urlopen
-
-from obstore.store import from_url
-from pyspark.sql import SparkSession
 
 from environment import quick
 from environment.jars import Jar, fetch
-from tests.system.applications import Applications
-from tests.system.lake import Lake
-from tests.system.s3 import S3, Gate, listening
+from tests.system.copied_lake import CopiedLake
+from tests.system.s3 import S3, listening
 
 PROGRAM = os.environ.get("AZURITE", "")
 CONTAINER, ACCOUNT = "lake", "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The key that every Azurite has for its account; it protects nothing."""
-ROOT = f"abfs://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net"
-COPY_SECONDS = 0.3
 JARS = (
     "org.apache.hadoop:hadoop-azure:3.5.0",
     "org.apache.hadoop.thirdparty:hadoop-shaded-guava:1.5.0",
@@ -70,19 +60,13 @@ def make_container(endpoint: str) -> None:
     urlopen(Request(f"{endpoint}/{ACCOUNT}/{CONTAINER}?restype=container", method="PUT", headers=headers)).close()
 
 
-class AzureLake(Lake):
-    """A source in a container. The writer changes a table of this machine, and each new file is copied."""
+class AzureLake(CopiedLake):
+    """A source in a container."""
 
-    def __init__(self, spark: SparkSession, folder: Path, way: Gate, jars: Path) -> None:
-        self.jars = jars
-        super().__init__(spark, folder, way)
-        make_container(way.endpoint)
-        self._client: Any = from_url(ROOT, client_options={"allow_http": True})
-        self._copied = set[Path]()
+    root = f"abfs://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net"
 
     @staticmethod
     def environment(way: S3) -> dict[str, str]:
-        """The variables by which obstore finds the service, and who asks."""
         return {
             "AZURE_ENDPOINT": f"{way.endpoint}/{ACCOUNT}",
             "AZURE_STORAGE_ACCOUNT_KEY": KEY,
@@ -90,7 +74,6 @@ class AzureLake(Lake):
         }
 
     def confs(self, service: S3) -> dict[str, str]:
-        """Settings of a Spark on this machine that uses the service."""
         jars = os.pathsep.join([*quick.jars(), *sorted(map(str, self.jars.glob("*.jar")))])
         abfs = {
             "abfs.endpoint": service.endpoint.removeprefix("http://"),
@@ -105,49 +88,3 @@ class AzureLake(Lake):
         }
         paths = {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
         return paths | {f"spark.hadoop.fs.azure.{name}": value for name, value in abfs.items()}
-
-    def spec(self, target: str, **more: str) -> str:
-        return super().spec(target, **{"source": f"{ROOT}/tables/orders", **more})
-
-    def applications(self, name: str, service: S3 | None = None) -> Applications:
-        return Applications(f"{ROOT}/{name}", self.confs(service or self.way), timeout=900)
-
-    @contextmanager
-    def writer(self, rate: float = 0.3) -> Iterator[None]:
-        """The writer at work, and each of its commits in the container soon afterwards."""
-        over = Event()
-
-        def copy() -> None:
-            while not over.wait(COPY_SECONDS):
-                self.copy()
-
-        with super().writer(rate), ThreadPoolExecutor() as pool:
-            self.copy()
-            work = pool.submit(copy)
-            try:
-                yield
-            finally:
-                over.set()
-                work.result()
-
-    def copy(self) -> None:
-        """Put what is new of the source into the container: the files of a commit before the commit."""
-        source = Path(self.source)
-        log = [
-            file for pattern in ("*.json", "*.checkpoint*") for file in sorted((source / "_delta_log").glob(pattern))
-        ]
-        data = [file for file in source.rglob("*") if file.is_file() and "_delta_log" not in file.parts]
-        for file in (*data, *log):
-            if file not in self._copied:
-                self._client.put(str(file.relative_to(self.folder)), file)
-                self._copied.add(file)
-
-    def here(self, target: str) -> Path:
-        """A copy of the target's files of now."""
-        folder = self.folder / "here" / target.rpartition("/")[2]
-        for page in self._client.list(target.removeprefix(f"{ROOT}/")):
-            for found in filter(lambda found: found["size"], page):  # ABFS marks folders by empty objects
-                file = folder / found["path"].partition("/")[2]
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(bytes(self._client.get(found["path"]).bytes()))
-        return folder

@@ -157,7 +157,7 @@ class _Way(BaseHTTPRequestHandler):
         pass
 
     def _pass(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         self.gate.asked.append((self.command, self.path))
         while self.gate.holds(self.command, self.path):
             sleep(0.1)
@@ -177,6 +177,19 @@ class _Way(BaseHTTPRequestHandler):
         cut = self.gate.cuts(self.command, self.path, self.headers.get("Range", ""))
         self._answer(status, headers, data[: len(data) // 2] if cut else data)
         self.close_connection = self.close_connection or cut
+
+    def _body(self) -> bytes:
+        """All of it, be it sent in chunks."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = bytearray()
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        del self.headers["Transfer-Encoding"]
+        self.headers["Content-Length"] = str(len(found))
+        return bytes(found)
 
     def _carried_out(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         way = HTTPConnection(urlsplit(self.gate.behind.endpoint).netloc, timeout=60)

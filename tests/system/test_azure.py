@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.made_once import made_once
-from tests.system.azure import PROGRAM, AzureLake, azurite, download_jars
+from tests.system.azure import PROGRAM, AzureLake, azurite, download_jars, make_container
 from tests.system.lake import KILLS
 from tests.system.s3 import gate
 
@@ -28,6 +28,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with azurite(folder / "objects") as service, gate(service) as way, pytest.MonkeyPatch.context() as patch:
         for name, value in AzureLake.environment(way).items():
             patch.setenv(name, value)
+        make_container(way.endpoint)
         yield AzureLake(spark, folder, way, jars)
 
 
