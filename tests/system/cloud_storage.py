@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 from urllib.request import Request, urlopen
 
 from environment import quick
@@ -96,6 +97,10 @@ class GcsLake(CopiedLake):
     """A source in a bucket of Cloud Storage. ``more`` are the settings of a connector."""
 
     root = f"gs://{BUCKET}"
+
+    def written(self, method: str, path: str) -> str:
+        """Connectors write in two steps; the second one has the address that was the answer to the first."""
+        return super().written(method, path) and parse_qs(urlsplit(path).query).get("name", [""])[0]
 
     @staticmethod
     def environment(way: S3) -> dict[str, str]:

@@ -7,12 +7,13 @@ Runs in an environment of its own, which has the testbench.
 # mypy: ignore-errors
 
 from email import message_from_bytes
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import flask
 import testbench
 import waitress
-from testbench.rest_server import db, gcs, objects_copy, root
+from testbench.rest_server import db, gcs, objects_copy, root, upload
 
 PAGE, BOUNDARY = "1000", "part"
 
@@ -53,6 +54,15 @@ def tagged(response):
         found = db.get_object(bucket, name, context=None).metadata
         response.headers["ETag"] = str(found.generation)
         response.last_modified = found.update_time.ToDatetime()
+    return response
+
+
+@upload.after_request
+def addressed(response):
+    """The address of an upload names its object, so that a gate knows what is written."""
+    name = flask.request.args.get("name")
+    if name and "Location" in response.headers:
+        response.headers["Location"] += f"&name={quote(name)}"
     return response
 
 

@@ -66,13 +66,17 @@ class Lake(Workload):
         self.check(apps.target, finished["epoch"], finished["target_version"])
         self.check(apps.target, followed["epoch"], followed["target_version"])
 
+    def written(self, method: str, path: str) -> str:
+        """The name of the object that a request writes; empty if it writes none."""
+        return path.partition("?")[0] if method == "PUT" else ""
+
     def lose_answers(self, apps: Applications) -> None:
         """A build that is told nothing of every third commit, while the source changes."""
         commits = list[str]()
 
         def lost(method: str, path: str) -> bool:
-            name = path.partition("?")[0]
-            if method != "PUT" or "/_delta_log/" not in name or not name.endswith(".json") or name in commits:
+            name = self.written(method, path)
+            if "/_delta_log/" not in name or not name.endswith(".json") or name in commits:
                 return False
             commits.append(name)
             return len(commits) % 3 == 0

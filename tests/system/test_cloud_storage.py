@@ -42,5 +42,9 @@ def test_a_build_goes_on_after_each_kill(lake: GcsLake, strategy: str) -> None:
     lake.kill(lake.applications(strategy), strategy)
 
 
+def test_lost_answers_to_commits_are_settled_by_reading_back(lake: GcsLake) -> None:
+    lake.lose_answers(lake.applications("lost"))
+
+
 def test_two_applications_race_and_no_commit_is_lost(lake: GcsLake, tmp_path: Path) -> None:
     lake.race(lake.applications("racing"), RACES, tmp_path)
