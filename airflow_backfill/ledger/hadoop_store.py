@@ -9,6 +9,7 @@ from io import BufferedReader
 from typing import Any, BinaryIO
 
 from airflow_backfill.core.errors import SourceUnavailable
+from airflow_backfill.core.values.jars import connector
 from airflow_backfill.ledger.java_class import java_class
 from airflow_backfill.ledger.java_error import incomplete, innermost, text_of
 from airflow_backfill.ledger.location import Location
@@ -152,6 +153,10 @@ class HadoopStore:
     def _path(self, name: str) -> Any:
         return java_class(self._jvm, _PATH)(self._root, checked(name))
 
+    def _connector(self) -> str | None:
+        version: str = java_class(self._jvm, "org.apache.hadoop.util.VersionInfo").getVersion()
+        return connector(self._location.scheme, version)
+
     @contextmanager
     def _trouble(self, name: str) -> Iterator[None]:
         try:
@@ -163,7 +168,7 @@ class HadoopStore:
             if kind == _MISSING:
                 raise NotFound(self.url, name) from error
             raise (
-                incomplete(error)
+                incomplete(error, self._connector)
                 or expired(self.url, text_of(error))
                 or SourceUnavailable(f"{self.url}/{name}: {innermost(error)}", file=name)
             ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,12 +67,16 @@ def text_of(error: BaseException) -> str:
     return "\n".join(trouble.text for trouble in troubles(error))
 
 
-def incomplete(error: BaseException) -> BackfillError | None:
-    """SparkIncomplete if a class or the file system of a scheme is missing; else None."""
+def incomplete(error: BaseException, coordinates: Callable[[], str | None] = lambda: None) -> BackfillError | None:
+    """SparkIncomplete if a class or the file system of a scheme is missing; else None. ``coordinates`` of the jar that
+    brings it, if they are known.
+    """
     for trouble in troubles(error):
         if trouble.kind in _MISSING_CLASSES:
+            needed = coordinates()
+            jar = "the missing jar" if needed is None else f"{needed}, beside Delta's coordinates"
             return SparkIncomplete(
-                f"{innermost(error)}; add the missing jar (spark.jars.packages, or --jars), then clear the task"
+                f"{innermost(error)}; add {jar} (spark.jars.packages, or --jars), then clear the task", needed=needed
             )
     return None
 

@@ -15,7 +15,6 @@ from email.utils import formatdate
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from environment import quick
 from environment.jars import Jar, fetch
 from tests.system.copied_lake import CopiedLake
 from tests.system.s3 import S3, listening
@@ -74,7 +73,6 @@ class AzureLake(CopiedLake):
         }
 
     def confs(self, service: S3) -> dict[str, str]:
-        jars = os.pathsep.join([*quick.jars(), *sorted(map(str, self.jars.glob("*.jar")))])
         abfs = {
             "abfs.endpoint": service.endpoint.removeprefix("http://"),
             "account.hns.enabled": "false",
@@ -86,5 +84,4 @@ class AzureLake(CopiedLake):
             "networking.library": "JDK_HTTP_URL_CONNECTION",
             "createRemoteFileSystemDuringInitialization": "true",
         }
-        paths = {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars}
-        return paths | {f"spark.hadoop.fs.azure.{name}": value for name, value in abfs.items()}
+        return super().confs(service) | {f"spark.hadoop.fs.azure.{name}": value for name, value in abfs.items()}

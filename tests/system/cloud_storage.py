@@ -105,7 +105,3 @@ class GcsLake(CopiedLake):
     @staticmethod
     def environment(way: S3) -> dict[str, str]:
         return {"GOOGLE_BASE_URL": way.endpoint, "GOOGLE_BEARER_TOKEN": "none", "GOOGLE_ALLOW_HTTP": "true"}
-
-    def confs(self, service: S3) -> dict[str, str]:
-        jars = os.pathsep.join([*quick.jars(), *sorted(map(str, self.jars.glob("*.jar")))])
-        return {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars, **self.more}

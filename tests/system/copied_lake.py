@@ -4,6 +4,7 @@ whose service does not keep objects as files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 from obstore.store import from_url
 from pyspark.sql import SparkSession
 
+from environment import quick
 from tests.system.applications import Applications
 from tests.system.lake import Lake
 from tests.system.s3 import S3, Gate
@@ -41,7 +43,8 @@ class CopiedLake(Lake):
 
     def confs(self, service: S3) -> dict[str, str]:
         """Settings of a Spark on this machine that uses the service."""
-        raise NotImplementedError
+        jars = os.pathsep.join([*quick.jars(), *sorted(map(str, self.jars.glob("*.jar")))])
+        return {"spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars, **self.more}
 
     def spec(self, target: str, **more: str) -> str:
         return super().spec(target, **{"source": f"{self.root}/tables/orders", **more})

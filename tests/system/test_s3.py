@@ -9,7 +9,7 @@ import pytest
 
 from airflow_backfill.ledger.hadoop_store import S3A
 from tests.system.applications import ROOT, Applications, submitted
-from tests.system.s3 import CONFLICT, NO_UPLOAD, Refusal, gate, s3
+from tests.system.s3 import BUCKET, CONFLICT, NO_UPLOAD, Refusal, gate, s3
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -57,3 +57,12 @@ def test_what_a_session_finds(tmp_path: Path) -> None:
         assert process.returncode == 0, output[-5000:]
         assert len(losing.lost) == 1
         assert f"requests: {len(counted.asked)}\n" in output and counted.asked
+
+
+def test_a_spark_without_s3a_says_so_in_its_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3(tmp_path, asks_who=False) as service:
+        for name, value in service.environment.items():
+            monkeypatch.setenv(name, value)
+        outcome = Applications(f"s3a://{BUCKET}/target").run("plan", "--spec", "{}")
+    assert outcome is not None and outcome["code"] == "SPARK_INCOMPLETE"
+    assert "add org.apache.hadoop:hadoop-aws:3.5.0, beside Delta's coordinates" in outcome["message"]

@@ -21,6 +21,9 @@ BROUGHT_BY_SPARK = (
 )
 """What Delta and Kafka's source name although Spark has it: 50 of 87 MB."""
 
+_CONNECTORS = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure", "gs": "hadoop-gcp"}
+"""By scheme, Hadoop's own jar for a store. That for ``gs`` is there from Hadoop 3.5 on."""
+
 _DELTA_FILE = re.compile(r"delta-spark_(?:(\d+\.\d+)_)?2\.13-[\d.]+\.jar$")
 
 
@@ -28,6 +31,15 @@ def coordinates(spark: str, *, kafka: bool = False) -> tuple[str, ...]:
     """The jars for this version of Spark (``4.2.0``): Delta, and with ``kafka`` Spark's reader of topics."""
     delta = f"io.delta:delta-spark_{_minor(spark)}_2.13:{DELTA}"
     return (delta, f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}") if kafka else (delta,)
+
+
+def connector(scheme: str, hadoop: str) -> str | None:
+    """The jar that brings the file system of a scheme to this version of Hadoop (``3.5.0``); None if it needs none, or
+    if this Hadoop has none of its own.
+    """
+    if scheme not in _CONNECTORS or (scheme == "gs" and tuple(map(int, _minor(hadoop).split("."))) < (3, 5)):
+        return None
+    return f"org.apache.hadoop:{_CONNECTORS[scheme]}:{hadoop}"
 
 
 def check(spark: str, delta: str | None, file: str) -> None:

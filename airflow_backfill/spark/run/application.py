@@ -69,6 +69,7 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
         if application == "plan" and options.explain:
             return reported(lambda: dry_run(options, spark))
         me = _attempt(application, options, spark)
+        control, costs = ControlFolder.beside(options.target, spark), Costs(spark)
     except SparkIncomplete as error:
         logging.error("nothing was begun: %s", error)
         _store_without_spark(options, error)
@@ -76,7 +77,6 @@ def main(application: str, argv: Sequence[str] | None = None) -> int:
     except BackfillError as error:
         logging.error("nothing was begun: %s", error)
         return 2
-    control, costs = ControlFolder.beside(options.target, spark), Costs(spark)
     try:
         with watched(spark) as stopped:
             outcome = concluded(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_backfill.core.errors import SparkIncomplete
-from airflow_backfill.core.values.jars import DELTA, SPARKS, check, coordinates
+from airflow_backfill.core.values.jars import DELTA, SPARKS, check, connector, coordinates
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,6 +26,13 @@ def test_the_page_and_the_installation_say_the_same_versions() -> None:
     assert set(SPARKS) == set(re.findall(r"^\| Spark (\d\.\d)", page, re.MULTILINE))
     assert all(coordinates(f"{minor}.0")[0] in page for minor in SPARKS)
     assert f"delta-spark>={DELTA},<4.5" in installed
+
+
+def test_the_jar_of_a_store_belongs_to_the_version_of_hadoop() -> None:
+    assert connector("s3a", "3.4.2") == "org.apache.hadoop:hadoop-aws:3.4.2"
+    assert connector("abfss", "3.5.0") == connector("abfs", "3.5.0") == "org.apache.hadoop:hadoop-azure:3.5.0"
+    assert (connector("gs", "3.4.2"), connector("gs", "3.10.0")) == (None, "org.apache.hadoop:hadoop-gcp:3.10.0")
+    assert connector("hdfs", "3.5.0") is connector("zzz", "3.5.0") is None
 
 
 @pytest.mark.parametrize("minor", SPARKS)

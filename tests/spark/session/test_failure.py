@@ -116,12 +116,23 @@ def raised(work: Callable[[], Any]) -> Exception:
     [
         (lambda spark: open_store("zzz://bucket/x", spark=spark), "SPARK_INCOMPLETE", 'No FileSystem for scheme "zzz"'),
         (lambda spark: open_store("s3a://bucket/x", spark=spark), "SPARK_INCOMPLETE", "S3AFileSystem not found"),
+        (
+            lambda spark: open_store("s3a://bucket/x", spark=spark),
+            "SPARK_INCOMPLETE",
+            "apache.hadoop:hadoop-aws:3",
+        ),
+        (lambda spark: open_store("abfss://c@a.net/", spark=spark), "SPARK_INCOMPLETE", "apache.hadoop:hadoop-azure:3"),
+        (
+            lambda spark: open_store("gs://bucket/x", spark=spark),
+            "SPARK_INCOMPLETE",
+            "apache.hadoop:hadoop-gcp:3",
+        ),
         (lambda spark: spark.read.format("zzz").load(), "SPARK_INCOMPLETE", "DATA_SOURCE_NOT_FOUND: "),
         (lambda spark: spark._jvm.no.such.Class(), "SPARK_INCOMPLETE", "JavaPackage"),
         (lambda spark: __import__("no_such_package"), "SPARK_INCOMPLETE", "no_such_package"),
         (lambda spark: spark.range(1).select("nope"), "QUERY_REFUSED", "UNRESOLVED_COLUMN.WITH_SUGGESTION: A column"),
     ],
-    ids=["scheme", "store's jar", "format's jar", "class", "package", "column"],
+    ids=["scheme", "store's jar", "coordinates", "of Azure", "of Google", "format's jar", "class", "package", "column"],
 )
 def test_what_would_fail_again_fails_for_good(spark: SparkSession, trouble: Any, code: str, said: str) -> None:
     error = coded(raised(lambda: trouble(spark)))
