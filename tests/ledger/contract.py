@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.ledger.store import NotFound, Store
@@ -88,6 +89,16 @@ def names_stay_below_the_root(store: Store) -> None:
     for name in ("../x", "a/../../x", "/etc/x", "a//x", "", "a/./x", "a/.hidden", "a\0b", "a\nb", "a\\b"):
         refuses(InvalidSpec, lambda name=name: store.put(name, b"x\n"))
         refuses(InvalidSpec, lambda name=name: store.read(name, 1))
+
+
+def of_many_writers_of_one_file_one_wins(clients: Sequence[Store], races: int) -> None:
+    """No part of ``CHECKS``: it takes long, and several clients of one store."""
+    with ThreadPoolExecutor(len(clients)) as pool:
+        for number in range(races):
+            name = f"{number:05}"
+            won = list(pool.map(lambda n, name=name: clients[n].create(name, b"%d" % n), range(len(clients))))
+            assert won.count(True) == 1, name
+            assert clients[0].read(name, 10) == b"%d" % won.index(True)
 
 
 CHECKS = (

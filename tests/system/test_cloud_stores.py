@@ -11,7 +11,7 @@ import pytest
 
 from airflow_backfill.ledger.open_store import open_store
 from airflow_backfill.ledger.store import Store
-from tests.ledger.contract import CHECKS
+from tests.ledger.contract import CHECKS, of_many_writers_of_one_file_one_wins
 from tests.system import azure, cloud_storage
 from tests.system.azure import AzureLake
 from tests.system.cloud_storage import GcsLake
@@ -47,13 +47,7 @@ def test_the_store_keeps_what_every_store_promises(root: str, check: Callable[[S
 
 
 def test_of_many_writers_of_one_file_one_wins(root: str) -> None:
-    clients = [open_store(f"{root}/races") for _ in range(CLIENTS)]
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for number in range(RACES):
-            name = f"{number:05}"
-            won = list(pool.map(lambda n, name=name: clients[n].create(name, b"%d" % n), range(CLIENTS)))
-            assert won.count(True) == 1, name
-            assert clients[0].read(name, 10) == b"%d" % won.index(True)
+    of_many_writers_of_one_file_one_wins([open_store(f"{root}/races") for _ in range(CLIENTS)], RACES)
 
 
 def test_a_listing_of_several_pages_begins_where_it_is_asked_to(root: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_backfill.core.errors import RecordInvalid
 from airflow_backfill.ledger.journal import Journal
+from tests.ledger.contract import of_many_writers_of_one_file_one_wins
 from tests.system.s3 import S3, gate, s3
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -25,13 +26,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 
 def test_of_many_writers_of_one_file_one_wins(service: S3) -> None:
-    clients = [service.store("races") for _ in range(CLIENTS)]
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for number in range(RACES):
-            name = f"{number:05}"
-            won = list(pool.map(lambda n, name=name: clients[n].create(name, b"%d" % n), range(CLIENTS)))
-            assert won.count(True) == 1, name
-            assert clients[0].read(name, 10) == b"%d" % won.index(True)
+    of_many_writers_of_one_file_one_wins([service.store("races") for _ in range(CLIENTS)], RACES)
 
 
 def test_writers_of_one_journal_get_numbers_of_their_own(service: S3) -> None:

@@ -159,7 +159,7 @@ def remains(build: str | None = None, plan: str | None = None) -> Asks[Remains]:
                 lanes = yield from _lanes(newest, [], version - 1)
             except (HistoryLost, RecordInvalid):
                 lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
-            return Remains(highest, tuple(one for one in lanes if one is not None and one.record.plan == record.plan))
+            return Remains(highest, tuple(one for one in lanes if one is not None and plan in (None, one.record.plan)))
     return Remains(highest)
 
 
