@@ -136,6 +136,20 @@ def test_what_happened_to_the_source_is_undone_and_the_build_goes_on(trouble: st
     assert ends["DONE"] >= 5 and set(ends) == {"DONE"}, ends
 
 
+def test_a_target_that_is_restored_goes_on_from_its_records() -> None:
+    """Whatever else works on the build while somebody rewinds it, and with another rewind beside it."""
+    ends: Counter[str] = Counter()
+    for seed in range(24):
+        world = World(seed, trouble="restore" if seed % 2 == 0 else "foreign append", topic=seed % 4 < 2)
+        world.faults |= {"rewind": 1.0}
+        world.fatal_at //= 2
+        ended(world)
+        if world.happened["rewind"]:
+            ends[world.outcome] += 1
+    print(dict(ends))
+    assert ends["DONE"] >= 16, ends
+
+
 def test_a_recovery_is_believed_after_its_proof_only() -> None:
     """A target that somebody changed behind the snapshot, and put right or not; the named epoch is right or wrong;
     what is wrong may be repaired.

@@ -73,7 +73,7 @@ def recover(me: Attempt, epoch: int | None = None) -> Asks[BuildState]:
         _check_table(plan, found)
         source = None if epoch is None else (yield from _source(plan, epoch)).commit(epoch)
         left = yield from remains(build, plan.fingerprint)
-        if not left.lanes and (yield from remains(build)).lanes:
+        if left.of_another_plan and not left.lanes:
             raise RecordInvalid(
                 f"the copy of the plan beside the target is not the plan of build {build}; delete the copy, "
                 "because the log has the plan"

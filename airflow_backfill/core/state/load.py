@@ -125,6 +125,8 @@ class Remains:
     """The highest generation in newer, damaged records."""
     lanes: tuple[Barrier, ...] = ()
     """The last readable barriers of one layout."""
+    of_another_plan: bool = False
+    """Whether a newer record names another plan."""
 
     @property
     def control(self) -> Control:
@@ -141,7 +143,7 @@ def remains(build: str | None = None, plan: str | None = None) -> Asks[Remains]:
     ``plan``, a record that names another fingerprint counts as damaged.
     """
     head = yield from ReadHead()
-    highest, strangers = 0, list[str]()
+    highest, strangers, misplanned = 0, list[str](), False
     for version in range(head, -1, -1):
         try:
             commit = yield from ReadCommit(version)
@@ -153,14 +155,16 @@ def remains(build: str | None = None, plan: str | None = None) -> Asks[Remains]:
             continue
         if build is None:
             record = yield from _planned_here(record, strangers)
+        misplanned = misplanned or (record is not None and plan not in (None, record.plan))
         if record is not None and plan in (None, record.plan):
             newest = Barrier.of(commit, record)
             try:
                 lanes = yield from _lanes(newest, [], version - 1)
             except (HistoryLost, RecordInvalid):
                 lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
-            return Remains(highest, tuple(one for one in lanes if one is not None and plan in (None, one.record.plan)))
-    return Remains(highest)
+            readable = (one for one in lanes if one is not None and plan in (None, one.record.plan))
+            return Remains(highest, tuple(readable), misplanned)
+    return Remains(highest, of_another_plan=misplanned)
 
 
 def _planned_build(commit: Commit) -> str | None:
