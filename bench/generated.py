@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_backfill.core.values.commit import Commit, FileTotals
+from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.testing.json_log import JsonLog, actions
 
 CHECKPOINTS = 10
@@ -19,7 +20,13 @@ def commits(table: str, count: int, **fields: Any) -> None:
     """
     log = JsonLog(table)
     first = log.head + 1
-    fields = {"operation": "WRITE", "added": FileTotals(1, 900, 10), "data_change": True, "timestamp": 5, **fields}
+    fields = {
+        "operation": "WRITE",
+        "added": FileTotals(1, 900, 10),
+        "data_change": True,
+        "timestamp": now_ms(),
+        **fields,
+    }
     folder = Path(table, "_delta_log")
     for version in range(first, first + count):
         # Not by ``land``, which waits for the disk.

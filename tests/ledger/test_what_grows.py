@@ -112,7 +112,7 @@ def test_a_commit_of_a_target_is_read_up_to_its_files(build: JsonBuild, asked: R
 def test_a_glance_at_the_source_is_the_same_whatever_is_pending(build: JsonBuild, asked: Requests, size: int) -> None:
     watch = watch_source(build.plan())
     watch.glance(V, [V])
-    generated.commits(build.spec.source, size)
+    generated.commits(build.spec.source, size, timestamp=5)
     watch.glance(V, [V])
     assert cost(asked, lambda: watch.glance(V, [V])) == {"list": 1, "read": 3}
     source = watch.glance(V, [V])
