@@ -31,8 +31,10 @@ from airflow_backfill.plugin.tasks import Claims, Table
 
 log = logging.getLogger(__name__)
 
-READERS = FETCHERS = 100
-"""Builds of one store that are read at once, and files that are fetched for them meanwhile."""
+READERS = 150
+"""Builds of one store that are read at once."""
+FETCHERS = 100
+"""Files that are fetched for them meanwhile."""
 DEADLINE_SECONDS = 2.0
 """How long an answer waits for one build, from the start of its reading on."""
 SEARCHED = 50
