@@ -240,9 +240,11 @@ MEASURES: dict[str, Measured] = {
 def silent() -> Iterator[None]:
     """Without logs, and without waiting for the disk."""
     logging.disable(logging.CRITICAL)
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), patch("os.fsync"):
-        yield
-    logging.disable(logging.NOTSET)
+    try:
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), patch("os.fsync"):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def measured(name: str) -> str:

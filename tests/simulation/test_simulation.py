@@ -137,7 +137,7 @@ def test_what_happened_to_the_source_is_undone_and_the_build_goes_on(trouble: st
 
 
 def test_a_target_that_is_restored_goes_on_from_its_records() -> None:
-    """Whatever else works on the build while somebody rewinds it, and with another rewind beside it."""
+    """Whatever else works on the build while somebody rewinds it, other rewinds included."""
     ends: Counter[str] = Counter()
     for seed in range(24):
         world = World(seed, trouble="restore" if seed % 2 == 0 else "foreign append", topic=seed % 4 < 2)

@@ -155,15 +155,18 @@ def remains(build: str | None = None, plan: str | None = None) -> Asks[Remains]:
             continue
         if build is None:
             record = yield from _planned_here(record, strangers)
-        misplanned = misplanned or (record is not None and plan not in (None, record.plan))
-        if record is not None and plan in (None, record.plan):
-            newest = Barrier.of(commit, record)
-            try:
-                lanes = yield from _lanes(newest, [], version - 1)
-            except (HistoryLost, RecordInvalid):
-                lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
-            readable = (one for one in lanes if one is not None and plan in (None, one.record.plan))
-            return Remains(highest, tuple(readable), misplanned)
+        if record is None:
+            continue
+        if plan not in (None, record.plan):
+            misplanned = True
+            continue
+        newest = Barrier.of(commit, record)
+        try:
+            lanes = yield from _lanes(newest, [], version - 1)
+        except (HistoryLost, RecordInvalid):
+            lanes = (newest, *(Barrier.carried(record, lane) for lane in record.others))
+        readable = (one for one in lanes if one is not None and plan in (None, one.record.plan))
+        return Remains(highest, tuple(readable), misplanned)
     return Remains(highest, of_another_plan=misplanned)
 
 
