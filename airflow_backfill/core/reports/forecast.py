@@ -16,6 +16,7 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.rehearsal import Replay, course, rehearse
 from airflow_backfill.core.reports.rehearsal import described as rehearsal_lines
+from airflow_backfill.core.reports.sample import is_initial_load
 from airflow_backfill.core.reports.speeds import Speeds
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.duration import lasting
@@ -117,7 +118,7 @@ def forecast(work: Work, recent: Sequence[Epoch], at: int, retention: Retention)
     """Plain JSON. ``recent``: the source's last epochs up to the pinned one, oldest first, as they were listed ``at`` a
     time in milliseconds.
 
-    An epoch with half of the table's rows or more counts as an initial load, not as a change.
+    An initial load counts as no change.
     """
     known = changes(work, recent, at)
     # The clock of the source's writers may be ahead of the planner's.
@@ -144,8 +145,7 @@ def forecast(work: Work, recent: Sequence[Epoch], at: int, retention: Retention)
 
 def changes(work: Work, recent: Sequence[Epoch], at: int) -> list[Epoch]:
     """The epochs of the last hours that are no initial load."""
-    load = float("inf") if work.rows is None else work.rows / 2
-    return [epoch for epoch in recent if epoch.at > at - RECENT and epoch.rows < load]
+    return [epoch for epoch in recent if epoch.at > at - RECENT and not is_initial_load(epoch, work.rows)]
 
 
 def _warnings(whole: float | None, kept: float, rows: float, apply: float) -> list[str]:

@@ -92,7 +92,7 @@ def course(
     sealed = start + planning + snapshot
     time, applied = sealed, replay.epochs(start)
     pending = replay.epochs(time) - applied
-    first = speeds.warm_up_seconds
+    first = speeds.log_warm_up_seconds
     caught: float | None = None
     worst = 0.0
     if replay.load(speeds) >= 1:
@@ -134,6 +134,8 @@ def rehearse(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, p
         "round_seconds": round(speeds.round_seconds, 2),
         "epoch_seconds": round(speeds.epoch_seconds, 4),
         "start_seconds": speeds.start_seconds,
+        "warm_up_seconds": round(speeds.warm_up_seconds, 2),
+        "log_warm_up_seconds": round(speeds.log_warm_up_seconds, 2),
         "crowding": round(speeds.crowding, 2),
         "replayed_epochs": replay.epochs(replay.seconds * 0.999999),
         "replayed_seconds": round(replay.seconds),

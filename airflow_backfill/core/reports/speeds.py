@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 COPY_BYTES_PER_SECOND = 7_000_000
 """Bytes of data files that one core copies, in its first minutes. Later it may copy twice as many."""
 WARM_UP_SECONDS = 3.0
-"""What the first round of the snapshot, and of the log, takes in addition: Java compiles then."""
+"""What the first round of the snapshot, and the one of the log, take in addition: Java compiles then."""
 APPLY_ROWS_PER_SECOND = 35_000
 """Changed rows that one core merges."""
 COMMIT_SECONDS = 1.0
@@ -35,6 +35,9 @@ class Speeds:
     epoch_seconds: float = 0.0
     start_seconds: float = START_SECONDS
     warm_up_seconds: float = 0.0
+    """What the first round of the snapshot takes in addition."""
+    log_warm_up_seconds: float = 0.0
+    """What the first round of the log takes in addition."""
     measured: bool = False
     crowding: float = 1.0
     """How many times as long as usual everything takes, because others work on the same cores or the store is slow;
@@ -58,10 +61,16 @@ class Speeds:
             round_seconds=self.round_seconds * factor,
             epoch_seconds=self.epoch_seconds * factor,
             warm_up_seconds=self.warm_up_seconds * factor,
+            log_warm_up_seconds=self.log_warm_up_seconds * factor,
             crowding=self.crowding * factor,
         )
 
     @staticmethod
     def usual(cores: int) -> Speeds:
-        copy, apply = COPY_BYTES_PER_SECOND * cores, APPLY_ROWS_PER_SECOND * cores
-        return Speeds(copy, apply, epoch_seconds=EPOCH_SECONDS, warm_up_seconds=WARM_UP_SECONDS)
+        return Speeds(
+            COPY_BYTES_PER_SECOND * cores,
+            APPLY_ROWS_PER_SECOND * cores,
+            epoch_seconds=EPOCH_SECONDS,
+            warm_up_seconds=WARM_UP_SECONDS,
+            log_warm_up_seconds=WARM_UP_SECONDS,
+        )

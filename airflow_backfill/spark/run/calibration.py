@@ -2,8 +2,9 @@
 
 On a local master the sample is copied and merged into a table in a temporary folder, as a build would. On a cluster it
 is only read and transformed, because executors share no temporary folder; writing is assumed to take as long. The
-source's last epochs are read as a round of the log reads them. What compiles first is done before it is timed; copies
-and small MERGEs are timed twice, because one slow moment of the machine shall not count for a whole build.
+source's last epochs are read as a round of the log reads them. All of it is done three times. The first time takes
+longer, because Java compiles then, as it will in the build. Of the other two the faster one counts, because a slow
+moment of the machine shall not count for a whole build.
 """
 
 from __future__ import annotations
@@ -11,38 +12,38 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.delta.epochs import has_feed
-from airflow_backfill.core.reports.speeds import Speeds
+from airflow_backfill.core.reports.sample import SAMPLE_BYTES, sampled
+from airflow_backfill.core.reports.speeds import MERGE_SECONDS, Speeds
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.settings import cluster_cores
+from airflow_backfill.spark.session.staged import held
 from airflow_backfill.spark.target_table import apply
-from airflow_backfill.spark.target_table.net_change import net_changes
-from airflow_backfill.spark.transform.transform import quoted
+from airflow_backfill.spark.target_table.net_change import NEW, OP, UPSERT, NetChanges, net_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLE_BYTES = 64 << 20
-"""Bytes of whole files that are read, or one file if it is larger."""
-READ_EPOCHS = 32
-"""Epochs that are read, if their changes are no more than the sample."""
-TOUCHED_BYTES = 1 << 30
-"""Bytes of the files that these epochs may touch: to find what deletion vectors remove, Spark reads in them."""
-MERGED_ROWS = 100_000
+ONE_COPY = 1
+"""Version of the sample's table that holds the rows once."""
+MANY_ROWS = 100_000
+"""Changed rows that are applied at most."""
 FEW_ROWS = 100
-"""Rows of a MERGE that takes as long as one of no rows."""
+"""Changed rows that take as long as one, and are applied at least."""
 
 
 def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
@@ -55,88 +56,129 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
     sizes = sizes[: max(fitting, 1)]
     if not sum(sizes):
         return usual
-    usual = replace(usual, epoch_seconds=_reading(spark, found), warm_up_seconds=0.0)
     rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(len(sizes))))
     if not spark.sparkContext.master.startswith("local"):
-        seconds = _second(lambda: rows.write.format("noop").mode("overwrite").save())
-        return replace(usual, copy_bytes=sum(sizes) / (2 * seconds), measured=True)
-    with tempfile.TemporaryDirectory(prefix="table-backfill-") as folder:
-        return _copied(rows, sizes, found, (str(Path(folder, "first")), str(Path(folder, "second"))), usual)
+        copying, reading = Work(lambda: rows.write.format("noop").mode("overwrite").save()), _Reading(spark, found)
+        copy_bytes = sum(sizes) / (2 * copying.seconds)
+        speeds = replace(usual, copy_bytes=copy_bytes, warm_up_seconds=copying.warm_up, measured=True)
+        return reading.measured(speeds)
+    with tempfile.TemporaryDirectory(prefix="table-backfill-") as path:
+        return _in_a_copy(rows, sizes, path, found, usual)
 
 
-def _copied(rows: DataFrame, sizes: Sequence[int], found: Preflight, places: tuple[str, str], usual: Speeds) -> Speeds:
-    """``places``: of the tables that get the rows of these files. The first copy compiles and is not timed."""
-    spark = rows.sparkSession
+class Work:
+    """Work that is done once at first, and twice more when its time is asked for."""
 
-    def copy(place: str, number: int) -> None:
+    def __init__(self, do: Callable[[], object]) -> None:
+        self._do = do
+        self._first = self._timed()
+
+    @cached_property
+    def seconds(self) -> float:
+        """What it takes once Java has compiled it."""
+        return min(self._timed(), self._timed())
+
+    @property
+    def warm_up(self) -> float:
+        """Seconds that the first time took in addition."""
+        return max(self._first - self.seconds, 0.0)
+
+    def _timed(self) -> float:
+        began = time.monotonic()
+        self._do()
+        return time.monotonic() - began
+
+
+def _in_a_copy(rows: DataFrame, sizes: Sequence[int], path: str, found: Preflight, usual: Speeds) -> Speeds:
+    """The speeds with which these rows, which are in files of these sizes, are copied to a new table at ``path``, and
+    changes are applied there. Everything has its first time in the order of a build.
+    """
+    spark, key = rows.sparkSession, found.target_key
+    made = DeltaTable.create(spark).location(path).addColumns(rows.schema)
+    made.property("delta.enableDeletionVectors", "true").execute()
+
+    def copy() -> None:
         with even_tasks(spark, sizes):
-            apply.append(rows, place, apply.Txn("sample", number), "")
+            apply.append(rows, path, _txn(), "")
 
-    for place in places:
-        made = DeltaTable.create(spark).location(place).addColumns(rows.schema)
-        made.property("delta.enableDeletionVectors", "true").execute()
-    first, path = places
-    copy(first, 1)
-    commit = _timed(lambda: apply.empty(spark, first, apply.Txn("sample", 2), ""))
-    seconds = min(_timed(lambda: copy(path, 1)), _timed(lambda: copy(first, 3)))
-    speeds = replace(usual, copy_bytes=sum(sizes) / max(seconds - commit, 0.05), commit_seconds=commit, measured=True)
-    if not found.target_key:
-        return speeds
-    table = spark.read.format("delta").load(path)
+    copying, reading = Work(copy), _Reading(spark, found)
+    table = spark.read.format("delta").option("versionAsOf", ONE_COPY).load(path)
     count = table.count()
-    if count == 0:
-        return speeds
-    small, large = (
-        table.where(F.rand(7) < min(some / count, 1.0)).localCheckpoint() for some in (FEW_ROWS, MERGED_ROWS)
-    )
-    few = _second(lambda: _merge(small, path, found.target_key))
-    many = _timed(lambda: _merge(large, path, found.target_key))
-    # Not right after the first one: a slow moment may last.
-    few = min(few, _timed(lambda: _merge(small, path, found.target_key)))
-    changed = min(count, MERGED_ROWS)
-    # Of a small sample, more rows take no longer than few: then the usual speed is as good.
-    speed = changed / (many - few) if many > few * 1.1 else usual.apply_rows
-    return replace(speeds, apply_rows=min(speed, 10 * usual.apply_rows), round_seconds=few)
+    with ExitStack() as until_the_end:
+
+        def applying(share: float) -> Work:
+            staged = until_the_end.enter_context(held(table.where(F.rand(7) < share)))
+            staged.count()
+            net = reading.like(staged)
+            return Work(lambda: apply.changes(net, path, key, _txn(), "", narrowed=False))
+
+        some_rows, many_rows = (min(rows, count) for rows in (reading.rows, MANY_ROWS))
+        some = applying(some_rows / count) if key and count else None
+        commit = Work(lambda: apply.empty(spark, path, _txn(), "")).seconds
+        copy_bytes = sum(sizes) / max(copying.seconds - commit, 0.05)
+        DeltaTable.forPath(spark, path).restoreToVersion(ONE_COPY)
+        speeds = replace(usual, copy_bytes=copy_bytes, commit_seconds=commit, warm_up_seconds=copying.warm_up)
+        speeds = reading.measured(replace(speeds, measured=True))
+        if some is None:
+            return speeds
+        # Of a small sample, more rows take no longer: then the usual speed is as good.
+        longer, speed = applying(many_rows / count).seconds - some.seconds, usual.apply_rows
+        if longer > some.seconds / 10:
+            speed = min((many_rows - some_rows) / longer, 10 * speed)
+        merging = max(some.seconds - some_rows / speed, 0.0)
+        return replace(
+            speeds,
+            apply_rows=speed,
+            round_seconds=speeds.round_seconds - MERGE_SECONDS + merging,
+            log_warm_up_seconds=reading.warm_up + some.warm_up,
+        )
 
 
-def _reading(spark: SparkSession, found: Preflight) -> float:
-    """Seconds that one of the source's last epochs takes to read; 0 if there is none that is small enough."""
-    recent, changed, touched = [], 0, 0
-    for epoch in reversed(found.recent[-READ_EPOCHS:]):
-        changed, touched = changed + epoch.weight, touched + epoch.bytes
-        if epoch.stop is not None or changed > SAMPLE_BYTES or touched > TOUCHED_BYTES:
-            break
-        recent.append(epoch.number)
-    if not recent:
-        return 0.0
-    epochs, feed = EpochRange(recent[-1], recent[0] + 1), has_feed(found.metadata)
-    columns, key = found.transform.source_schema.fieldNames(), found.target_key
-    source = open_source(spark, found.spec.table)
+class _Reading:
+    """Reads the source's last epochs as a round does, those that are small enough."""
 
-    def read() -> None:
-        changes = source.changes(epochs, columns, found.spec.key, feed=feed)
-        if key:
-            net_changes(changes, found.transform, key).release()
+    def __init__(self, spark: SparkSession, found: Preflight) -> None:
+        self._source, self._found = open_source(spark, found.spec.table), found
+        self._epochs = sampled(found.recent, found.rows)
+        self._net: NetChanges | None = None
+        self._whole = Work(lambda: self._read(self._epochs)) if self._epochs else None
+
+    @property
+    def rows(self) -> int:
+        """As many changed rows as the epochs have, within the limits of the sample."""
+        return min(max(FEW_ROWS, 0 if self._net is None else self._net.changes), MANY_ROWS // 2)
+
+    @property
+    def warm_up(self) -> float:
+        """Seconds that the first time took in addition."""
+        return 0.0 if self._whole is None else self._whole.warm_up
+
+    def like(self, rows: DataFrame) -> NetChanges:
+        """Changes of these rows of the target, which are staged, that are applied like those of the epochs."""
+        frame = rows.withColumns({OP: F.lit(UPSERT), NEW: F.lit(False)})
+        if self._net is not None:
+            return replace(self._net, frame=frame, upserts=1, staged=rows)
+        return NetChanges(frame, 1, 0, 1, only_inserts=False, bounds={}, staged=rows, new=1)
+
+    def measured(self, speeds: Speeds) -> Speeds:
+        """The speeds with what it takes to read epochs; the same if there was none to measure with."""
+        if self._whole is None:
+            return speeds
+        many, few = len(self._epochs), -(-len(self._epochs) // 4)
+        newest = EpochRange(self._epochs.stop - few, self._epochs.stop)
+        some = Work(lambda: self._read(newest)).seconds if few < many else self._whole.seconds
+        each = max(self._whole.seconds - some, 0.0) / max(many - few, 1)
+        return replace(speeds, epoch_seconds=each, round_seconds=speeds.round_seconds + max(some - few * each, 0.0))
+
+    def _read(self, epochs: EpochRange) -> None:
+        found, columns = self._found, self._found.transform.source_schema.fieldNames()
+        changes = self._source.changes(epochs, columns, found.spec.key, feed=has_feed(found.metadata))
+        if found.target_key:
+            with net_changes(changes, found.transform, found.target_key) as net:
+                self._net = self._net or net
         else:
             changes.counted()
 
-    return _second(read) / len(epochs)
 
-
-def _merge(changed: DataFrame, path: str, key: tuple[str, ...]) -> None:
-    """Update rows with themselves, as a round does with the changes that it has read."""
-    on = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in key)
-    merge = DeltaTable.forPath(changed.sparkSession, path).alias("t").merge(F.broadcast(changed).alias("s"), on)
-    merge.whenMatchedUpdateAll().execute()
-
-
-def _second(work: Callable[[], object]) -> float:
-    """Seconds of the second time."""
-    work()
-    return _timed(work)
-
-
-def _timed(work: Callable[[], object]) -> float:
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began
+def _txn() -> apply.Txn:
+    return apply.Txn(str(uuid4()), 1)

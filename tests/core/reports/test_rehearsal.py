@@ -70,7 +70,9 @@ def test_changes_that_touch_all_files_take_as_long_as_reading_the_keys_of_the_ta
 
 
 def test_the_first_round_of_the_log_compiles() -> None:
-    cold, warm = (rehearse(steady(100, 60), 600, replace(SPEEDS, warm_up_seconds=each), RoundSize()) for each in (3, 0))
+    cold, warm = (
+        rehearse(steady(100, 60), 600, replace(SPEEDS, log_warm_up_seconds=each), RoundSize()) for each in (3, 0)
+    )
     assert cold["log_seconds"] == warm["log_seconds"] + 3
 
 
