@@ -120,5 +120,9 @@ class FetchingStore:
         """
         try:
             return self._store.read(name, CHUNK_BYTES + 1)
-        except NotFound:
+        except NotFound as missing:
+            # From Python 3.12 on, an error that a context manager replaces keeps itself by the same traceback.
+            error: BaseException | None = missing
+            while error is not None:
+                error = error.with_traceback(None).__context__
             return None
