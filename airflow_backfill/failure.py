@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.reports.way_out import way_out
-from airflow_backfill.telling.metrics import tell_error
-from airflow_backfill.telling.shown import show
+from airflow_backfill.notifications.metrics import tell_error
+from airflow_backfill.notifications.shown import show
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -29,7 +29,7 @@ ADAPTERS = (
     "plugin",
     "sensors",
     "task_groups",
-    "telling",
+    "notifications",
     "testing",
     "triggers",
     "watching",
@@ -160,7 +160,18 @@ def test_what_stands_beside_the_package_loads_with_it(tmp_path):
 
 FLOORS = {
     "": (
-        *("core", "assets", "ledger", "own_folder", "spark_home", "telling", "builds", "failure", "links", "hooks"),
+        *(
+            "core",
+            "assets",
+            "ledger",
+            "own_folder",
+            "spark_home",
+            "notifications",
+            "builds",
+            "failure",
+            "links",
+            "hooks",
+        ),
         *("watching", "triggers", "spark", "operators", "sensors", "task_groups", "fleet", "plugin", "testing", "cli"),
     ),
     "core": (

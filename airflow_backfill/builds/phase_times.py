@@ -18,7 +18,9 @@ from airflow_backfill.ledger.delta_log import DeltaLog
 
 ORDER = (Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.FINISHED, Phase.UPSTREAM)
 PROBES = 16
-"""Commits that are read at one time, for each phase."""
+"""Commits that are read at one time, for each phase. More if those tell nothing."""
+MOST = 300
+"""From so many commits on, no more are read. Fewer are enough if there are as many barriers as other commits."""
 
 _Known = dict[int, tuple[int, int] | None]
 """By version: the place of the barrier's phase in ``ORDER``, and its time; None for a commit that tells nothing."""
@@ -27,7 +29,7 @@ _Known = dict[int, tuple[int, int] | None]
 def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
     """The phases up to the current one, each with its first and last time in milliseconds since 1970. ``to`` is None
     for the current one, whose first time may be before a recovery. Where log clean-up has deleted the first barriers,
-    the oldest one that is left counts.
+    the oldest one that is left counts. A time may be a little late where hundreds of commits are no barriers.
     """
     newest = state.newest
     if newest is None or newest.record.phase not in ORDER:
@@ -36,7 +38,7 @@ def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
     first = state.plan.target_version
     known: _Known = {newest.version: (here, newest.at), first: _planned(log, first)}
     with ThreadPoolExecutor(PROBES) as threads:
-        while wanted := {v for place in range(1, here + 1) for v in _between(known, place)} - known.keys():
+        while len(known) < MOST and (wanted := {v for place in range(1, here + 1) for v in _between(known, place)}):
             found = threads.map(lambda version: _probe(log, state.plan.build, version), wanted)
             known.update(zip(wanted, found, strict=True))
     told = sorted(found for found in known.values() if found is not None and found[0] <= here)
@@ -51,12 +53,16 @@ def phase_times(log: DeltaLog, state: BuildState) -> list[dict[str, Any]]:
 
 
 def _between(known: _Known, place: int) -> Iterable[int]:
-    """Versions to probe for the first barrier of a phase at ``place`` or later; none if it is found."""
+    """Versions to probe for the first barrier of a phase at ``place`` or later; none if it is found. Where those of a
+    step tell nothing, as an announcement does, the ones between them are next.
+    """
     told = [(version, found[0]) for version, found in known.items() if found is not None]
     high = min(version for version, phase in told if phase >= place)
     low = max((version for version, phase in told if phase < place and version < high), default=min(known))
     step = max((high - low) // PROBES, 1)
-    return range(low + step, high, step)
+    while step and not (unknown := [version for version in range(low + step, high, step) if version not in known]):
+        step //= 2
+    return unknown
 
 
 def _planned(log: DeltaLog, version: int) -> tuple[int, int] | None:

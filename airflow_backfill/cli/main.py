@@ -70,10 +70,10 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _status(options: argparse.Namespace) -> Answer | None:
     # Imported here, as below: other commands do not need these modules.
-    from airflow_backfill.builds.prediction import prediction
+    from airflow_backfill.builds.accuracy import accuracy
     from airflow_backfill.builds.status import PLANNING, as_text, status
     from airflow_backfill.cli.watch import watch
-    from airflow_backfill.core.reports.prediction import described
+    from airflow_backfill.core.reports.accuracy import described
 
     if options.watch is not None:
         watch(lambda: status(reader(options)), options.watch, sys.stdout, as_json=options.json)
@@ -81,7 +81,7 @@ def _status(options: argparse.Namespace) -> Answer | None:
     found = status(reader(options))
     if found["phase"] == PLANNING:
         return Answer(found, as_text(found))
-    predicted = prediction(reader(options))
+    predicted = accuracy(reader(options))
     line = [] if predicted is None else [f"  predicted {described(predicted)}"]
     return Answer({**found, "prediction": predicted}, "\n".join([as_text(found), *line]))
 

@@ -31,6 +31,9 @@ from airflow_backfill.hooks.ledger import LedgerHook, store_environment
 from airflow_backfill.ledger.requests import REQUESTS
 from airflow_backfill.links.spark_ui import SparkUiLink
 from airflow_backfill.links.target import TargetLink
+from airflow_backfill.notifications.lineage import TellsLineage
+from airflow_backfill.notifications.metrics import tell_attempt
+from airflow_backfill.notifications.warnings import Callbacks, Warnings, callbacks_in
 from airflow_backfill.operators.ended import failure, said
 from airflow_backfill.operators.launch import Launch, Launcher
 from airflow_backfill.operators.package import entry_points, package_zip
@@ -44,9 +47,6 @@ from airflow_backfill.operators.spark_submit import (
     with_arguments,
 )
 from airflow_backfill.spark_home import ENDS
-from airflow_backfill.telling.lineage import TellsLineage
-from airflow_backfill.telling.metrics import tell_attempt
-from airflow_backfill.telling.warnings import Callbacks, Warnings, callbacks_in
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -16,8 +16,8 @@ from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.options import checked, flag, invalid
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.failure import decided
+from airflow_backfill.notifications.shown import WAITING, show
 from airflow_backfill.operators.rounds import LogRoundsOperator
-from airflow_backfill.telling.shown import WAITING, show
 from airflow_backfill.triggers.lag import LagTrigger
 from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.conditions import window_of

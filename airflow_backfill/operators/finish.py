@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.assets.news import Told, refuse_loop, tell
-from airflow_backfill.builds.prediction import prediction
+from airflow_backfill.builds.accuracy import accuracy
 from airflow_backfill.core.attempts.goals import FinishGoal
-from airflow_backfill.core.reports.prediction import described
+from airflow_backfill.core.reports.accuracy import described
 from airflow_backfill.core.reports.summary import summarize
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.options import flag
@@ -61,7 +61,7 @@ class FinishOperator(PhaseOperator):
             return extra if told is None else None
 
         tell(context, self, state, once)
-        predicted = prediction(self.ledger.reader(self.target))
+        predicted = accuracy(self.ledger.reader(self.target))
         if predicted is not None:
             self.log.info("predicted: %s", described(predicted))
         return self.result(state)

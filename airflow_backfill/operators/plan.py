@@ -19,9 +19,9 @@ from airflow_backfill.core.values.document import encode
 from airflow_backfill.core.values.options import whole
 from airflow_backfill.core.values.round_size import round_options
 from airflow_backfill.ledger.admission import admit_target, check_whole
+from airflow_backfill.notifications.shown import show
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.phase import MAX_LANES, cancelled
-from airflow_backfill.telling.shown import show
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

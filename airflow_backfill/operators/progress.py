@@ -22,8 +22,8 @@ from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.clock import now_ms
-from airflow_backfill.telling.metrics import tell_progress
-from airflow_backfill.telling.warnings import Warnings
+from airflow_backfill.notifications.metrics import tell_progress
+from airflow_backfill.notifications.warnings import Warnings
 
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger

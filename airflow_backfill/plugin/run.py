@@ -14,9 +14,9 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
+from airflow_backfill.notifications.shown import WAITING
 from airflow_backfill.plugin.orders import ORDERS
 from airflow_backfill.plugin.tasks import INSTANCE, Table, Task, rendered, same_instance, same_target
-from airflow_backfill.telling.shown import WAITING
 
 _WAITS = ("deferred", "running", "up_for_reschedule")
 _ASKING = ("awaiting_input", "deferred")

@@ -18,8 +18,8 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.failure import decided
+from airflow_backfill.notifications.warnings import Callbacks, Warnings, callbacks_in
 from airflow_backfill.sensors.build import BuildSensor
-from airflow_backfill.telling.warnings import Callbacks, Warnings, callbacks_in
 from airflow_backfill.watching.conditions import lag_arguments, max_lag_of, window_of
 from airflow_backfill.watching.gate_watch import GateWatch, Observation
 

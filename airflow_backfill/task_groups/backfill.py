@@ -16,6 +16,7 @@ from airflow_backfill.core.errors import InvalidSpec
 from airflow_backfill.core.gates.max_lag import MAX_LAG
 from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.options import flag, invalid, whole
+from airflow_backfill.notifications.warnings import Callbacks
 from airflow_backfill.operators.application import ApplicationOperator
 from airflow_backfill.operators.approval import HandoffApprovalOperator
 from airflow_backfill.operators.catch_up import CatchUpOperator
@@ -27,7 +28,6 @@ from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.verify import VerifyOperator
 from airflow_backfill.sensors.gate import GateSensor
-from airflow_backfill.telling.warnings import Callbacks
 
 T = TypeVar("T", bound=BaseOperator)
 TASKS = ("plan", "snapshot", "consume_log", "approve", "gate", "catch_up", "verify", "finish")

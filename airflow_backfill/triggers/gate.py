@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from airflow_backfill.telling.metrics import tell_progress
-from airflow_backfill.telling.warnings import due, times_told, warnings
+from airflow_backfill.notifications.metrics import tell_progress
+from airflow_backfill.notifications.warnings import due, times_told, warnings
 from airflow_backfill.triggers.poll import PollTrigger
 from airflow_backfill.watching.gate_watch import GateWatch, Observation
 

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_backfill.core.values.control import Verb
 from tests.airflow.without_spark import built, commit_to, make_source, order
-from tests.telling.statsd import serving
+from tests.notifications.statsd import serving
 
 BUILDS = 1000
 EPOCHS = 30

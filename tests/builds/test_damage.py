@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from airflow_backfill.builds.accuracy import accuracy
 from airflow_backfill.builds.glance import glance
-from airflow_backfill.builds.prediction import prediction
 from airflow_backfill.builds.status import as_text, status
 from airflow_backfill.core.errors import DocumentDamaged, error_in
 from airflow_backfill.core.values.control import Command, Verb
@@ -98,7 +98,7 @@ def test_a_damaged_file_hides_only_what_it_tells(which: str, build: JsonBuild) -
             assert found["trouble"] is not None or how not in BYTES or which in OF_WRITERS, how
             assert found["trouble"] is None or file.name in as_text(found), how
             check("status", found)
-            prediction(build.location)
+            accuracy(build.location)
     finally:
         file.write_bytes(data)
     assert status(build.location)["trouble"] is None

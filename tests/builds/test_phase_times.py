@@ -59,27 +59,28 @@ def test_what_clean_up_has_deleted_is_left_out(tmp_path: Path) -> None:
 
 
 class Long:
-    """The log of a build with very many commits: the real ones, each repeated."""
+    """The log of a build with very many commits: the real ones, each repeated, or followed by others."""
 
-    def __init__(self, log: Any, newest: int, times: int) -> None:
-        self._log, self._newest, self._times = log, newest, times
+    def __init__(self, log: Any, newest: int, times: int, others: bool = False) -> None:
+        self._log, self._newest, self._times, self._others = log, newest, times, others
         self.read_versions: list[int] = []
 
     def read(self, version: int) -> Commit:
         self.read_versions.append(version)
         if version > self._newest * self._times:
             raise HistoryLost("none", version=version)
-        return self._log.read(version // self._times)
+        commit: Commit = self._log.read(version // self._times)
+        return replace(commit, user_metadata=None) if self._others and version % self._times else commit
 
 
-@pytest.mark.parametrize("repeated", [1, 10_000])
-def test_a_long_log_takes_few_reads(repeated: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("repeated", "others"), [(1, False), (10_000, False), (23, True)])
+def test_a_long_log_takes_few_reads(repeated: int, others: bool, tmp_path: Path) -> None:
     build = JsonBuild(tmp_path)
     build.finished()
     reader = BuildReader(build.location)
     state = reader.state()
     assert state.newest is not None
-    long = Long(reader.log, state.newest.version, repeated)
+    long = Long(reader.log, state.newest.version, repeated, others)
     stretched = replace(state, newest=replace(state.newest, version=state.newest.version * repeated))
     found = phase_times(long, stretched)  # type: ignore[arg-type]
     assert [(one["phase"], one["from"]) for one in found] == [(phase, start) for phase, start, _ in times(reader)]

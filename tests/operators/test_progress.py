@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.notifications.warnings import Warnings
 from airflow_backfill.operators import progress
 from airflow_backfill.operators.progress import PROGRESS, Reporter
-from airflow_backfill.telling.warnings import Warnings
 from tests.airflow.without_spark import built, commit_to, make_source
 from tests.failing import Expiring
 

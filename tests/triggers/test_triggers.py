@@ -15,7 +15,7 @@ from airflow_backfill.core.errors import Cancelled, SourceUnavailable
 from airflow_backfill.core.gates.max_lag import MaxLag
 from airflow_backfill.core.values.control import Verb
 from airflow_backfill.ledger.clock import now_ms
-from airflow_backfill.telling.warnings import AGAIN_MS
+from airflow_backfill.notifications.warnings import AGAIN_MS
 from airflow_backfill.triggers import poll
 from airflow_backfill.triggers.admission import AdmissionTrigger
 from airflow_backfill.triggers.epoch import EpochTrigger

@@ -1,1 +1,1 @@
-"""What is committed or kept: the spec, the plan, positions, records, announcements."""
+"""What is committed or kept: the spec, the plan, records, announcements, certificates."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_backfill.core.state.state import BuildState
-    from airflow_backfill.telling.open_lineage import Lineage
+    from airflow_backfill.notifications.open_lineage import Lineage
 
 
 class TellsLineage(BaseOperator):
@@ -39,7 +39,7 @@ class TellsLineage(BaseOperator):
         if not _is_on():
             return
         try:
-            from airflow_backfill.telling.open_lineage import lineage
+            from airflow_backfill.notifications.open_lineage import lineage
 
             self.lineage = lineage(self.entry_point, self.committed(), self.servers())
         except BackfillError as error:
@@ -49,7 +49,7 @@ class TellsLineage(BaseOperator):
 
     def get_openlineage_facets_on_start(self) -> Lineage:
         """The target; nothing else is known before the task has read the build."""
-        from airflow_backfill.telling.open_lineage import only_target
+        from airflow_backfill.notifications.open_lineage import only_target
 
         return only_target(self.target)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_backfill.builds.history import barriers_in
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.reports.prediction import compared, is_rehearsal
+from airflow_backfill.core.reports.accuracy import compared, is_rehearsal
 from airflow_backfill.core.state.state import Barrier
 from airflow_backfill.core.values.phase import Phase
 from airflow_backfill.ledger.delta_log import DeltaLog
@@ -18,18 +18,18 @@ BACK = 20
 """Commits without a barrier that are passed over. A chain announces epochs in between."""
 
 
-def prediction(target: str | BuildReader) -> dict[str, Any] | None:
+def accuracy(target: str | BuildReader) -> dict[str, Any] | None:
     """The plan's prediction against the times of the target's commits, as ``compared`` tells it; None if the plan has
     left no prediction, or if something cannot be read: nothing depends on it. The number of commits that are read grows
     with the logarithm of the build's.
     """
     try:
-        return _prediction(BuildReader.of(target))
+        return _accuracy(BuildReader.of(target))
     except BackfillError:
         return None
 
 
-def _prediction(reader: BuildReader) -> dict[str, Any] | None:
+def _accuracy(reader: BuildReader) -> dict[str, Any] | None:
     state = reader.state()
     report = reader.control.report(state.plan.build)
     if report is None or not is_rehearsal(report.get("rehearsal")):

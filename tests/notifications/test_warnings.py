@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from airflow.sdk import BaseNotifier
 
-from airflow_backfill.telling.warnings import AGAIN_MS, Warnings
+from airflow_backfill.notifications.warnings import AGAIN_MS, Warnings
 
 LOG = logging.getLogger("warnings")
 MINUTE_MS = 60_000
@@ -91,7 +91,7 @@ def test_a_callback_that_fails_hides_nothing_from_the_next(warnings, told, caplo
 
 
 def test_a_callback_that_hangs_holds_nobody_up(warnings, told, caplog, monkeypatch):
-    monkeypatch.setattr("airflow_backfill.telling.warnings.CALLBACK_SECONDS", 0.05)
+    monkeypatch.setattr("airflow_backfill.notifications.warnings.CALLBACK_SECONDS", 0.05)
     answer = threading.Event()
     warnings([lambda context: answer.wait(20), told.append]).tell(progress(LATE))
     assert len(told) == 1 and not answer.is_set()

@@ -11,7 +11,7 @@ from tests.airflow.dag_files import group
 from tests.airflow.notifiers import TOLD
 from tests.airflow.runs import DagTests
 from tests.airflow.without_spark import built, commit_to, make_source
-from tests.telling.statsd import serving
+from tests.notifications.statsd import serving
 
 MORE = """
     on_warning_callback=warnings, default_args={"retries": 1, "retry_delay": 0, "on_failure_callback": failures},

@@ -11,8 +11,8 @@ from openlineage.client.serde import Serde
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.notifications.open_lineage import _column, only_target
 from airflow_backfill.operators.snapshot import SnapshotOperator
-from airflow_backfill.telling.open_lineage import _column, only_target
 from tests.airflow.without_spark import built
 from tests.ledger.json_topic import JsonTopic
 

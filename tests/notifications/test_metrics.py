@@ -14,9 +14,9 @@ from airflow_backfill.core.errors import DuplicateKey
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
-from airflow_backfill.telling.metrics import gauges, tell_attempt, tell_error, tell_progress
+from airflow_backfill.notifications.metrics import gauges, tell_attempt, tell_error, tell_progress
 from tests.airflow.without_spark import built, commit_to, make_source
-from tests.telling.statsd import serving
+from tests.notifications.statsd import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 HOUR_MS = 3_600_000

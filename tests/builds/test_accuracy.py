@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_backfill.builds.accuracy import accuracy
 from airflow_backfill.builds.history import barriers_in
-from airflow_backfill.builds.prediction import prediction
 from airflow_backfill.cli.main import main
 from airflow_backfill.core.attempts.goals import CatchUpGoal, ConsumeLogGoal
 from airflow_backfill.core.gates.max_lag import MaxLag
-from airflow_backfill.core.reports.prediction import described
+from airflow_backfill.core.reports.accuracy import described
 from airflow_backfill.core.state.effect import CommitRecord
 from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.phase import Event
@@ -33,7 +33,7 @@ def build(tmp_path: Path) -> JsonBuild:
 
 
 def test_nothing_has_happened_yet(build: JsonBuild) -> None:
-    found = prediction(build.location)
+    found = accuracy(build.location)
     assert found is not None and found["snapshot"] == {"predicted": 10.0, "actual": None, "error": None}
     assert described(found) == "snapshot 10 seconds, not ended yet; log 4 seconds, not ended yet"
 
@@ -43,7 +43,7 @@ def test_what_happened_is_compared(build: JsonBuild, capsys: pytest.CaptureFixtu
     build.run(READ)
     build.run(CONSUME)
     build.run(CATCH_UP)
-    found = prediction(build.location)
+    found = accuracy(build.location)
     assert found is not None and found["snapshot"]["actual"] > 0 and found["log"]["actual"] > 0
     assert found["snapshot"]["error"] == round(found["snapshot"]["actual"] / 10 - 1, 3)
     assert main(["status", build.location]) == 0
@@ -60,7 +60,7 @@ def test_the_log_may_be_left_to_the_catch_up(build: JsonBuild, epochs: int, seco
     events = [one.record.event for one in barriers_in(build.reader.log, build.reader.state().plan.build, range(99))]
     pinned = [Event.SEAL, Event.CLAIM, Event.PIN]
     assert events[events.index(Event.SEAL) :] == ([*pinned, Event.EPOCHS] if epochs else pinned)
-    found = prediction(build.location)
+    found = accuracy(build.location)
     assert found is not None and found["log"] == {"predicted": 4.0, "actual": seconds, "error": seconds / 4 - 1}
 
 
@@ -78,7 +78,7 @@ def test_few_commits_of_a_long_build_are_read(build: JsonBuild, monkeypatch: pyt
         return original(log, version)
 
     monkeypatch.setattr(TargetLog, "read", counting)
-    found = prediction(build.location)
+    found = accuracy(build.location)
     assert found is not None and found["snapshot"]["actual"] > 0 and found["log"]["actual"] > 0
     assert build.reader.log.head() > 100 and 0 < len(read) < 90
 
@@ -86,6 +86,6 @@ def test_few_commits_of_a_long_build_are_read(build: JsonBuild, monkeypatch: pyt
 def test_without_a_prediction_nothing_is_compared(tmp_path: Path) -> None:
     other = JsonBuild(tmp_path)
     plan = other.plan()
-    assert prediction(other.location) is None
+    assert accuracy(other.location) is None
     Path(f"{other.location}.backfill/plans/{plan.build}.report.json").write_text("{")
-    assert prediction(other.location) is None
+    assert accuracy(other.location) is None
