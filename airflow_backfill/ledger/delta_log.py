@@ -77,16 +77,6 @@ class DeltaLog:
         """The versions after ``after`` that have a commit file, ascending. There may be holes."""
         return sorted(self._listing(after + 1).commits)
 
-    def earliest(self) -> int:
-        """The oldest version that has a commit file; ``HistoryLost`` if only checkpoints are left."""
-        listing = self._listing(0)
-        head = self._head(listing)
-        if not listing.commits:
-            raise HistoryLost(
-                f"{self._store.url}: all commit files were deleted, only a checkpoint is left", version=head
-            )
-        return min(listing.commits)
-
     def read(self, version: int) -> Commit:
         """The commit of a version. Memory does not grow with the size of its file."""
         return self._commit(version)

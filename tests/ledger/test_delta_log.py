@@ -97,7 +97,7 @@ def state(table_id: str, protocol: dict[str, Any]) -> tuple[Protocol, TableMetad
 def test_head_and_versions_of_a_plain_log(write_log: WriteLog) -> None:
     others = {name(20, "json.tmp"): "", name(14, "crc"): "{}", f"{0:020}.{9:020}.compacted.json": "{}"}
     table = write_log(commits(0, 12) | others | {f"_staged_commits/{name(13)}": "{}"})
-    assert log(table).head() == 11 and log(table).earliest() == 0
+    assert log(table).head() == 11
     assert [log(table).versions(after) for after in (-1, 9, 11)] == [list(range(12)), [10, 11], []]
 
 
@@ -110,7 +110,7 @@ def test_a_log_that_grows_is_read_anew(write_log: WriteLog) -> None:
 
 def test_holes_are_told_as_they_are(write_log: WriteLog) -> None:
     table = write_log(commits(4, 7) | commits(8, 10) | {name(5, "checkpoint.parquet"): b""})
-    assert log(table).earliest() == 4 and log(table).versions(3) == [4, 5, 6, 8, 9]
+    assert log(table).versions(-1) == [4, 5, 6, 8, 9]
     with pytest.raises(HistoryLost, match="version 7 was deleted") as raised:
         log(table).read(7)
     assert raised.value.data == {"version": 7, "file": name(7)}
@@ -231,7 +231,7 @@ def test_a_damaged_commit_is_no_end_of_history(content: str, write_log: WriteLog
 
 def test_what_is_no_table_is_refused(tmp_path: Path, write_log: WriteLog) -> None:
     for table in (tmp_path / "missing", write_log({"_last_checkpoint": '{"version":3}'})):
-        for call in (log(table).head, log(table).earliest, log(table).protocol_and_metadata):
+        for call in (log(table).head, log(table).protocol_and_metadata):
             with pytest.raises(SourceNotDelta):
                 call()
         assert log(table).versions(-1) == []
@@ -241,8 +241,6 @@ def test_a_head_may_be_left_as_a_checkpoint_only(write_log: WriteLog) -> None:
     table = write_log({name(9, "checkpoint.parquet"): checkpoint(*rows_of("t", NEW))})
     assert log(table).head() == 9 and log(table).versions(-1) == []
     assert log(table).protocol_and_metadata() == state("t", NEW)
-    with pytest.raises(HistoryLost, match="all commit files were deleted"):
-        log(table).earliest()
 
 
 @pytest.mark.parametrize(
@@ -251,7 +249,6 @@ def test_a_head_may_be_left_as_a_checkpoint_only(write_log: WriteLog) -> None:
 def test_the_pointer_to_the_checkpoint_is_only_a_hint(pointer: str, write_log: WriteLog) -> None:
     table = write_log(commits(0, 8) | {name(4, "crc"): checksum("t4"), "_last_checkpoint": pointer})
     assert log(table).head() == 7 and log(table).protocol_and_metadata() == state("t4", NEW)
-    assert log(table).earliest() == 0
 
 
 def test_later_commits_go_before_a_summary(write_log: WriteLog) -> None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import InvalidSpec, KeyInvalid, OrderUnknown
 from airflow_backfill.spark.kafka.decoding import RECORD, TOMBSTONE, Records
 from airflow_backfill.spark.session.staged import release, stage
-from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT, NetChanges
-from airflow_backfill.spark.transform.literal import ORDERED, literal, ordinal
+from airflow_backfill.spark.target_table.net_change import DELETE, OP, UPSERT, NetChanges, key_bounds
+from airflow_backfill.spark.transform.literal import ORDERED, ordinal
 from airflow_backfill.spark.transform.transform import OWN, Transform, quoted
 
 _PLACE = ("partition", "offset")
@@ -140,23 +140,9 @@ def _net(staged: DataFrame, transform: Transform, key: Sequence[str]) -> NetChan
         deletes=counts["deletes"],
         changes=counts["records"],
         only_inserts=False,
-        bounds=_bounds(counts, transform, key),
+        bounds=key_bounds([counts], "", key, transform.schema),
         staged=staged,
     )
-
-
-def _bounds(counts: Row, transform: Transform, key: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Minimum and maximum of each key column whose values have literals."""
-    bounds = {}
-    for i, column in enumerate(key):
-        low, high = counts[f"low_{i}"], counts[f"high_{i}"]
-        if low is None:
-            continue
-        kind = transform.schema[column].dataType
-        least, greatest = literal(low, kind), literal(high, kind)
-        if least is not None and greatest is not None:
-            bounds[column] = (least, greatest)
-    return bounds
 
 
 def last_places(net: NetChanges, key: Sequence[str]) -> DataFrame:

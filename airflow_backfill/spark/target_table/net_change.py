@@ -283,19 +283,22 @@ def _net(
         deletes=sum(g["deletes"] for g in groups),
         changes=sum(g["rows"] for g in groups),
         only_inserts=changes.only_adds and all(g[CHANGE_TYPE] == INSERT and not g["older"] for g in groups),
-        bounds=_bounds(groups, "", key, transform.schema),
+        bounds=key_bounds(groups, "", key, transform.schema),
         staged=staged,
         repeated=sum(g["repeated"] for g in groups),
         new=sum(g["new"] for g in groups),
-        new_bounds=_bounds(groups, "new_", key, transform.schema),
+        new_bounds=key_bounds(groups, "new_", key, transform.schema),
         digest=balance(groups) if HASHES[0] in staged.columns else None,
         # With the keys of removed rows only, it is not known whether they passed the filter.
         known=transform.where is None or not changes.keys_only,
     )
 
 
-def _bounds(groups: Sequence[Row], of: str, key: Sequence[str], schema: StructType) -> dict[str, tuple[str, str]]:
-    bounds = {}
+def key_bounds(groups: Sequence[Row], of: str, key: Sequence[str], schema: StructType) -> dict[str, tuple[str, str]]:
+    """Minimum and maximum of each key column whose values have literals. ``groups``: the columns ``{of}low_{i}`` and
+    ``{of}high_{i}`` of each.
+    """
+    found = {}
     for i, column in enumerate(key):
         kind = schema[column].dataType
         ends = [(g[f"{of}low_{i}"], g[f"{of}high_{i}"]) for g in groups if g[f"{of}low_{i}"] is not None]
@@ -303,5 +306,5 @@ def _bounds(groups: Sequence[Row], of: str, key: Sequence[str], schema: StructTy
         if ends and all(literal(value, kind) is not None for pair in ends for value in pair):
             low, high = literal(min(low for low, _ in ends), kind), literal(max(high for _, high in ends), kind)
             assert low is not None and high is not None
-            bounds[column] = (low, high)
-    return bounds
+            found[column] = (low, high)
+    return found
