@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
+from airflow_backfill.builds.condition import condition
 from airflow_backfill.builds.history import History
 from airflow_backfill.builds.look import RESTS, commands_of
 from airflow_backfill.builds.status import planning
 from airflow_backfill.builds.waiting import waits_for
-from airflow_backfill.core.errors import BackfillError, NotPlanned
+from airflow_backfill.core.errors import BackfillError, HistoryLost, NotPlanned
 from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.clocks import doubts
-from airflow_backfill.core.reports.health import health
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
+from airflow_backfill.core.source.glance import Glance
+from airflow_backfill.core.source.identity import check_source
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.control import obey
 from airflow_backfill.ledger.clock import now_ms
@@ -34,7 +36,8 @@ FRESH_MS = 300_000
 def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     """As ``status``, with less: only the attempts that may work are looked at, and pending epochs are not read: while
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
-    the state from being read; that of the source, or of a file beside the target, is in ``trouble``.
+    the state from being read; that of the source, or of a file beside the target, is in ``trouble``. An
+    epoch that stops the build later is told by its attempt, or by ``status``.
     """
     now = now_ms()
     reader = BuildReader(target, options=options)
@@ -47,14 +50,11 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     past = History.read(reader.log, state, COMMITS)
     source, trouble = None, None
     if state.phase not in RESTS and state.plan.spec.source is not None:
-        try:
-            source = glance_at_source(state.plan, state.reached, _known(state, now), options)
-        except BackfillError as error:
-            trouble = error
+        source, trouble = _source(state, now, options)
     trouble = unread or trouble
     last = attempts(reader.control, state, now, 1)
     shown = trouble or last.damage
-    known = health(state, control, commands, last.statuses, trouble, now)
+    known = condition(reader.log, state, control, commands, last.statuses, trouble, now)
     speed = Speed.of_barriers(state, past.of_this_phase) if known.moves else None
     return {
         **told(state, source, speed, now),
@@ -64,6 +64,23 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
         "clocks": doubts(last.statuses, source, now),
         "trouble": None if shown is None else way_out.told(shown),
     }
+
+
+def _source(state: BuildState, now: int, options: StoreOptions) -> tuple[Glance | None, BackfillError | None]:
+    """The source if it can be read, and the error that stops the build, as far as the source's head and the oldest
+    pending commit tell.
+    """
+    try:
+        source = glance_at_source(state.plan, state.reached, _known(state, now), options)
+    except BackfillError as error:
+        return None, error
+    try:
+        check_source(state.plan, source, state.reached, ())
+    except HistoryLost as error:
+        return source, error
+    except BackfillError as error:
+        return None, error
+    return source, None
 
 
 def _known(state: BuildState, now: int) -> int | None:

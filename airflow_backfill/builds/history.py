@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -35,6 +35,12 @@ class History:
         there = found[: found.index(None)] if None in found else found
         barriers = (*known, *_barriers(there, state.plan.build))
         return History(barriers, len(there) == len(found) and oldest <= state.plan.target_version)
+
+    @property
+    def recent(self) -> History:
+        """The barriers among the last ``COMMITS`` commits, by which ``status`` and the page measure the speed."""
+        oldest = self.barriers[0].version - COMMITS if self.barriers else 0
+        return replace(self, barriers=tuple(one for one in self.barriers if one.version > oldest))
 
     @property
     def of_this_phase(self) -> Sequence[Barrier]:

@@ -29,8 +29,8 @@ PLANNING = "planning"
 
 
 def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, Any]:
-    """The summary of the committed state, the current lag, what the build waits for, its speed over the last
-    ``commits`` commits, and the last commands and attempts, as plain JSON.
+    """The summary of the committed state, the current lag, what the build waits for, its speed, and the last commands
+    and attempts, as plain JSON.
 
     While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
     ``health``, ``waits_for``, ``clocks``, ``attempts`` and ``seen`` are there. NotPlanned if nothing is planned.
@@ -47,9 +47,10 @@ def shown(look: Look) -> dict[str, Any]:
     state, source, control, now = look.state, look.source, look.control, look.now
     ahead = None if state.phase in RESTS else source
     stop = look.trouble or stopping(state, ahead)
-    known = health(state, control, look.commands, look.statuses, stop, now, look.history.longest_ms)
+    recent = look.history.recent
+    known = health(state, control, look.commands, look.statuses, stop, now, recent.longest_ms)
     trouble = look.trouble or look.damage
-    speed = Speed.of_barriers(state, look.history.of_this_phase) if known.moves else None
+    speed = Speed.of_barriers(state, recent.of_this_phase) if known.moves else None
     return {
         **told(state, source, speed, now),
         "health": known.to_json(),
@@ -123,7 +124,8 @@ def as_text(found: dict[str, Any]) -> str:
     lines += _differs(found["difference"])
     if found["cost"] is not None:
         lines.append(f"  cost      {_cost(found['cost'])}")
-    return "\n".join([*lines, *map(_attempt, found["attempts"])])
+    clear = found["to_clear"] if found["health"]["needs_attention"] else []
+    return "\n".join([*lines, *map(_to_clear, clear), *map(_attempt, found["attempts"])])
 
 
 def _source(found: dict[str, Any]) -> str:
@@ -142,7 +144,14 @@ def _differs(found: dict[str, Any] | None) -> list[str]:
 
 def _attempt(one: dict[str, Any]) -> str:
     said = one["outcome"] or f"no outcome yet, {one['life']}"
-    return f"  attempt   {one['generation']} {one['task'] or 'of an unknown task'}: {said}"
+    by = "" if one["by"] is None else f", by {one['by']}"
+    why = "" if one["why"] is None else f": {one['why']}"
+    return f"  attempt   {one['generation']} {one['task'] or 'of an unknown task'}: {said}{by}{why}"
+
+
+def _to_clear(one: dict[str, Any]) -> str:
+    lane = f", map index {one['map_index']}" if one["map_index"] >= 0 else ""
+    return f"  to clear  {one['task_id']}{lane} in run {one['run_id']} of {one['dag_id']}, if the build does not go on"
 
 
 def _ahead(found: dict[str, Any]) -> str:

@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.builds.attempts import attempt
+from airflow_backfill.builds.condition import condition
 from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import CredentialsExpired, NotPlanned
 from airflow_backfill.core.reports.attempt_status import AttemptStatus
-from airflow_backfill.core.reports.health import Condition, health, in_words
+from airflow_backfill.core.reports.health import Condition, in_words
 from airflow_backfill.core.reports.progress import Sample, Speed
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.source.glance import Ahead
@@ -110,7 +111,8 @@ class Reporter:
         speed = Speed.between(same[0], same[-1]) if same else None
         commands = self._reader.commands(state.plan.build)
         control = obey(state.control, commands).at(now)
-        known = health(state, control, commands, self._at_work(state, now), stopping(state, source), now)
+        statuses, stop = self._at_work(state, now), stopping(state, source)
+        known = condition(self._reader.log, state, control, commands, statuses, stop, now)
         return {**told(state, source, speed, now), "health": known.to_json()}
 
     def _at_work(self, state: BuildState, now: int) -> list[AttemptStatus]:

@@ -232,6 +232,18 @@ def test_a_source_that_cannot_be_followed_hides_nothing_of_the_target(how: str, 
     found, text = shown(build)
     assert (found["phase"], found["epoch"], found["lag"]) == ("consume_log", 7, None)
     assert "unknown, because the source cannot be read" in text and "waits for an operator: [" in text
+    last = glance(build.location)
+    assert last["lag"] is None and last["health"] == found["health"] and last["health"]["needs_attention"]
+
+
+def test_the_overview_names_the_deleted_epoch_that_is_next(build: JsonBuild) -> None:
+    build.sealed()
+    build.write(times=3)
+    build.source.write_checksum()
+    Path(build.spec.source, "_delta_log", commit_name(8)).unlink()
+    found, last = status(build.location), glance(build.location)
+    assert last["health"] == found["health"] and "[HISTORY_LOST]" in last["health"]["why"]
+    assert last["lag"]["epochs"] == found["lag"]["epochs"] == 3
 
 
 @pytest.mark.parametrize("known", [None, 0, 7, 9, 11, 99])

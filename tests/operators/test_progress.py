@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import logging
 import threading
+from pathlib import Path
 
 import pytest
 
+from airflow_backfill.builds.glance import glance
+from airflow_backfill.builds.status import status
+from airflow_backfill.core.attempts.goals import SnapshotGoal
+from airflow_backfill.core.state.effect import CommitRecord
+from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.open_source import watch_source
 from airflow_backfill.notifications.warnings import Warnings
 from airflow_backfill.operators import progress
 from airflow_backfill.operators.progress import PROGRESS, Reporter
 from tests.airflow.without_spark import built, commit_to, make_source
 from tests.failing import Expiring
+from tests.ledger.json_target import JsonBuild
 
 LOG = logging.getLogger("progress")
 
@@ -99,3 +108,25 @@ def test_a_warning_when_the_source_will_soon_not_keep_what_is_needed(tmp_path, t
     with reporter(target, Store()):
         pass
     assert caplog.text.count("stays readable for 0 seconds more") == 1
+
+
+@pytest.mark.parametrize(("round_minutes", "condition"), [(20, "working"), (5, "stuck")])
+def test_a_build_with_long_rounds_is_not_stuck_wherever_it_is_shown(
+    round_minutes: int, condition: str, tmp_path: Path
+) -> None:
+    build, now = JsonBuild(tmp_path), now_ms()
+    build.plan()
+    begun = now - (3 * round_minutes + 40) * 60_000
+    build.write_ms, build.now = round_minutes * 60_000, begun
+    document = {"task": "snapshot", "at": begun}
+    me = build.reader.draw_attempt(document)
+    build.start(SnapshotGoal(0, 1, RoundSize(1, 10**6)), me).until(CommitRecord, nth=4)
+    build.reader.control.announce(me, {"at": begun, "alive": now})
+    last = build.state().newest
+    assert last is not None and 30 < (now - last.at) / 60_000 < 80, "more than the half hour after which one is stuck"
+    warnings = Warnings({}, LOG, None, None)
+    reporter = Reporter(LedgerHook(None), build.location, {}, LOG, warnings, lambda: None, (me, document))
+    state = build.state()
+    told = reporter.progress(state, watch_source(state.plan).glance(state.reached), now)
+    for found in (status(build.location), glance(build.location), told):
+        assert found["health"]["condition"] == condition, found["health"]["why"]

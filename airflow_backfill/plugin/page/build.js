@@ -384,7 +384,7 @@ const Attempt = ({ one, now }) => {
     Table.Row,
     null,
     h(Table.Cell, null, one.generation),
-    h(Table.Cell, null, one.task),
+    h(Table.Cell, null, one.task, one.by && h(Muted, { display: "block", fontSize: "xs", overflowWrap: "anywhere" }, `by ${one.by}`, one.why && `: ${one.why}`)),
     h(Table.Cell, { whiteSpace: "nowrap" }, clock(began)),
     h(Table.Cell, { whiteSpace: "nowrap" }, began != null && end != null ? span(end - began) : "–"),
     h(Table.Cell, { minW: one.cost && "220px" }, costOf(one.cost)),
