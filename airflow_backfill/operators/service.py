@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
 from airflow_backfill.core.values.duration import duration
 from airflow_backfill.core.values.options import whole
 from airflow_backfill.failure import decided
@@ -15,14 +13,14 @@ from airflow_backfill.hooks.kafka import kafka_environment
 from airflow_backfill.hooks.ledger import store_environment
 from airflow_backfill.ledger.location import Location
 from airflow_backfill.operators.package import entry_points, package_zip
-from airflow_backfill.operators.spark_submit import check_deployment, conf_with_jars, with_secrets
+from airflow_backfill.operators.spark_submit import LevelledSparkSubmit, check_deployment, conf_with_jars, with_secrets
 from airflow_backfill.spark_home import ENDS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class ServiceOperator(SparkSubmitOperator):
+class ServiceOperator(LevelledSparkSubmit):
     """
     Runs the applications of all tasks with ``submit=Served(service)``, several at once, for ``max_runtime``.
 
@@ -41,7 +39,7 @@ class ServiceOperator(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
+        *LevelledSparkSubmit.template_fields,
         "service",
         "ledger_conn_id",
         "kafka_conn_id",

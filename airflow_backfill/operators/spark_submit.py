@@ -7,6 +7,7 @@ the attempt's name. ``tests/operators/test_spark_submit.py`` checks that the ins
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +28,7 @@ from airflow_backfill.operators.launch import Launch
 from airflow_backfill.spark_home import default_jars
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import BaseOperator, Context
     from pydantic import JsonValue
 
@@ -38,6 +40,9 @@ ARGUMENTS = {
 """The arguments of Airflow's operator that a task may have. Those of the application are ours."""
 _NO_JAVA = re.compile(r"^(JAVA_HOME is not set|.*/spark-class: line \d+: .*java: .*)$", re.MULTILINE)
 """What the scripts of Spark say then. No application has begun, so it holds no values of rows."""
+_LEVELS = {"WARN": logging.WARNING, "WARNING": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.ERROR}
+_MARKED = re.compile(rf"\d[\d/:., -]+ ({'|'.join(_LEVELS)})\b")
+"""A line of Spark's log or of an application's: the time, and the level."""
 ENDING_SECONDS = 5.0
 """How long a spark-submit that was killed may need to end."""
 
@@ -123,7 +128,32 @@ def with_secrets(start: SparkSubmitOperator, environment: Mapping[str, str]) -> 
         yield
 
 
-class SparkSubmit(SparkSubmitOperator):
+class LevelledLog:
+    """A log of lines of spark-submit: Airflow's hook logs all of them as INFO, and here a line that Spark or the
+    application has marked as a warning or an error is one.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def info(self, line: Any, *args: Any, **named: Any) -> None:
+        marked = _MARKED.match(str(line))
+        self._log.log(logging.INFO if marked is None else _LEVELS[marked[1]], line, *args, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+class LevelledSparkSubmit(SparkSubmitOperator):
+    """Airflow's operator, with a ``LevelledLog``."""
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        hook._log = cast("Any", LevelledLog(hook.log))
+        return hook
+
+
+class SparkSubmit(LevelledSparkSubmit):
     """Submits one application.
 
     :param launch: the application. spark-submit inherits its environment.

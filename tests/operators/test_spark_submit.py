@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, BaseOperator
+from structlog.testing import capture_logs
 
 import airflow_backfill
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.operators.launch import Launch
+from airflow_backfill.operators.service import ServiceOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
 from airflow_backfill.operators.spark_submit import ARGUMENTS, SparkSubmit, execute_inside
 
@@ -33,6 +37,23 @@ def test_the_operator_has_what_is_taken_from_its_inside() -> None:
     assert {"deploy_mode", "spark_binary"} <= hook._connection.keys()
     assert hook._is_yarn_cluster_mode in (True, False)
     assert hook._yarn_application_id is None and hook._submit_sp is None
+    assert "self.log.info(line)" in inspect.getsource(SparkSubmitHook._process_spark_submit_log)
+
+
+@pytest.mark.parametrize("operator", [made, lambda: ServiceOperator(task_id="s", service="/tmp/service")])
+def test_a_line_has_the_level_that_spark_gave_it(operator: Callable[[], Any]) -> None:
+    lines = {
+        "26/11/30 22:38:16 WARN Utils: Set SPARK_LOCAL_IP": "WARNING",
+        "26/11/30 22:38:16 ERROR Executor: Exception in task 0.0": "ERROR",
+        "2026-11-30 22:38:16,123 WARNING the rate is 0": "WARNING",
+        "26/11/30 22:38:16 INFO SparkContext: ERROR is a word": "INFO",
+        "a row with WARN in it": "INFO",
+        "26/11/30 22:38:16 WARN 100 % of %s is full": "WARNING",
+    }
+    hook = operator()._get_hook()
+    with capture_logs() as said:
+        hook._process_spark_submit_log(iter(lines))
+    assert [(one["log_level"].upper(), one["event"]) for one in said] == [(lines[line], line) for line in lines]
 
 
 def test_an_operator_inside_of_a_task_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
