@@ -69,6 +69,7 @@ def test_whatever_changes_in_a_plan_changes_its_fingerprint() -> None:
         replace(PLAN, splits=replace(PLAN.splits, split_rows=(31, 59))),
         replace(PLAN, splits=replace(PLAN.splits, split_rows=None)),
         replace(PLAN, settings={}), replace(PLAN, made=()),
+        *(replace(PLAN, spec=replace(PLAN.spec, functions={name: to})) for name in ("f", "g") for to in ("1", "2")),
     ]  # fmt: skip
     assert len({plan.fingerprint for plan in [PLAN, *others]}) == 1 + len(others)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,28 @@ def test_a_build_applies_it_in_every_phase_and_proves_it(source: Source, tmp_pat
     with pytest.raises(SpecChanged) as raised:
         other.plan()
     assert raised.value.data["difference"]["functions"] == [{"thirds": "1"}, {"thirds": "2"}]
+
+
+def test_the_one_of_the_documentation_is_installed_as_that_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tomllib = pytest.importorskip("tomllib")
+    page = (Path(__file__).parents[3] / "docs" / "functions.md").read_text()
+    code, project = (
+        re.findall(rf"^```{kind}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0] for kind in ("py", "toml")
+    )
+    ((group, entries),) = tomllib.loads(project)["project"]["entry-points"].items()
+    (tmp_path / "pricing.py").write_text(code)
+    installed = tmp_path / "pricing-1.0.dist-info"
+    installed.mkdir()
+    lines = [f"[{group}]", *(f"{name} = {place}" for name, place in entries.items())]
+    (installed / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    spark.sparkContext.addPyFile(str(tmp_path / "pricing.py"))
+    schema = StructType().add("amount", "double").add("currency", "string")
+    transform = parse(spark, schema, ["to_euros(amount, currency) AS euros"], functions={"to_euros": "1"})
+    rows = spark.sql("SELECT * FROM VALUES (100D, 'USD'), (null, 'EUR') AS rows(amount, currency)")
+    assert [row.euros for row in transform.apply(rows).collect()] == [92.0, None]
 
 
 def test_one_in_java(spark: SparkSession, tmp_path: Path) -> None:
