@@ -58,7 +58,9 @@ export const Commands = ({ found, where, again, row }) => {
       async () => {
         const done = await post(`${where}/commands`, { verb, ...body });
         setOpen(null);
-        return done.run ? `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.` : `${verb} is command ${done.number}; it takes effect at the next barrier.`;
+        if (done.run) return `${verb}: run ${done.run.run_id} of DAG ${done.run.dag_id} carries it out.`;
+        const kept = body.drop ? " Nothing is deleted before a cancel task runs, or table-backfill cancel TARGET --drop." : "";
+        return `${verb} is command ${done.number}; it takes effect at the next barrier.${kept}`;
       },
       errorOf,
     );
