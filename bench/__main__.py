@@ -311,7 +311,7 @@ def starting(rounds: int) -> str:
     slow, soon = (seconds_to_start(rounds, quickly=quickly) for quickly in (False, True))
     return (
         f"The cost of starting Spark: an application without work takes {slow:.1f} s, with `environment/quick.py` "
-        f"{soon:.1f} s. A small build in Airflow starts Spark once, a larger one twice."
+        f"{soon:.1f} s. docs/performance.md says how often a build starts Spark."
     )
 
 

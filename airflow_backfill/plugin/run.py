@@ -25,6 +25,7 @@ _ASKING = ("awaiting_input", "deferred")
 def run_of(session: Session, table: Table) -> dict[str, Any]:
     """Of the run that started a task of the table last, even if none of its tasks has drawn an attempt, because their
     goals were reached: ``failed``, the task instances to clear; ``gate``, why tasks of the build wait, in words;
+    ``gate_at``, when they looked at that last, in milliseconds since 1970: in the triggerer a task does not say more;
     ``asked``, the approvals that nobody has answered. Nothing of all this if no run is left.
     """
     ours = rendered("target").in_((table.target, f"{table.target}/"))
@@ -38,7 +39,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     )
     newest = session.scalar(started) or table.last
     if newest is None:
-        return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "asked": []}
+        return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "gate_at": None, "asked": []}
     run = (TaskInstance.dag_id == newest.dag_id, TaskInstance.run_id == newest.run_id)
     failed = (
         select(TaskInstance)
@@ -46,7 +47,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .where(*run, TaskInstance.state == "failed", ours)
     )
     waiting = (
-        select(TaskInstance.task_id, TaskInstance.map_index, Stored.value)
+        select(TaskInstance.task_id, TaskInstance.map_index, Stored.value, Stored.updated_at)
         .join(Stored, same_instance(TaskInstance, Stored))
         .join(Rendered, same_instance(TaskInstance, Rendered))
         .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING, ours)
@@ -60,13 +61,13 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     worked = next(drawn, newest)
     mine = _place(worked.task_id, -1), _place(worked.task_id, worked.map_index)
     waited_for = _waited_for(session, newest)
+    told = [(value, at) for task, n, value, at in session.execute(waiting) if _place(task, n) in mine]
     return {
         "dag_id": newest.dag_id,
         "run_id": newest.run_id,
         "failed": [_instance(task) for task in session.scalars(failed)],
-        "gate": [
-            reason for task, n, value in session.execute(waiting) if _place(task, n) in mine for reason in _texts(value)
-        ],
+        "gate": [reason for value, _ in told for reason in _texts(value)],
+        "gate_at": min((round(1000 * at.timestamp()) for _, at in told), default=None),
         "asked": [
             {**_instance(task), "subject": detail.subject, "options": detail.options}
             for task, detail in session.execute(asked)

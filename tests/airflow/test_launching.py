@@ -64,6 +64,20 @@ def test_one_application_goes_on_to_the_finish_and_attempts_say_whose_they_are(a
     assert len(airflow.events("orders_ready")) == 1
 
 
+@pytest.mark.parametrize(
+    ("more", "starts"),
+    [
+        *((f'strategy="{strategy}"', 1) for strategy in ("snapshot", "arrangement", "chain")),
+        ("lanes=3", 5),
+        ("share_applications=False", 6),
+    ],
+)
+def test_how_often_a_build_starts_spark(airflow, source, target, more, starts):
+    """The figures of docs/performance.md: each attempt is a start of Spark."""
+    assert airflow.run(group(airflow, source, target, more), "build") == ["success"]
+    assert len(list(target.with_name("target.backfill").glob("attempts/*[0-9].json"))) == starts
+
+
 def test_what_a_shared_application_cannot_do_is_left_to_its_task(airflow, source, target):
     more = 'task_args={"finish": {"verified": True}}, verify=False'
     assert airflow.run(group(airflow, source, target, more), "build") == ["failed"]

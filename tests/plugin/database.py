@@ -30,7 +30,7 @@ from airflow_backfill.ledger.reader import BuildReader
 
 RUN = "manual__2026-01-01T00:00:00+00:00"
 BUNDLE = "dags-folder"
-_NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def created() -> None:
@@ -76,7 +76,7 @@ def waits(dag_id: str, task_id: str, map_index: int, reason: str, run_id: str = 
     with create_session() as session:
         run = _run(session, dag_id, run_id)
         where = {"dag_run_id": run, "dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}
-        _put(session, TaskStateStoreModel, **where, key="waiting", value=json.dumps([reason]), updated_at=_NOW)
+        _put(session, TaskStateStoreModel, **where, key="waiting", value=json.dumps([reason]), updated_at=NOW)
 
 
 def asks(dag_id: str, task_id: str, map_index: int) -> None:
@@ -128,7 +128,7 @@ def _run(session: Session, dag_id: str, run_id: str) -> int:
     _dag(session, dag_id)
     known = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     if (found := session.scalar(known)) is None:
-        _put(session, DagRun, dag_id=dag_id, run_id=run_id, run_type="manual", state="running", run_after=_NOW)
+        _put(session, DagRun, dag_id=dag_id, run_id=run_id, run_type="manual", state="running", run_after=NOW)
         found = session.scalar(known)
     assert found is not None
     return int(found)

@@ -214,6 +214,7 @@ def test_a_run_whose_tasks_found_their_goals_reached_is_the_one_that_waits(
     database.waits("orders_dag", "orders.gate", -1, "the time window is closed", run_id="run 2")
     run = page(client)["run"]
     assert (run["run_id"], run["gate"], run["failed"]) == ("run 2", ["the time window is closed"], [])
+    assert run["gate_at"] == 1000 * database.NOW.timestamp()
 
 
 def test_a_run_that_was_ended_at_its_timeout_needs_attention(client: Client, target: str) -> None:

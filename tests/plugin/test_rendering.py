@@ -73,3 +73,20 @@ def test_a_build_in_each_state_has_a_page(source: Path, tmp_path: Path, client: 
     for file in (Path(target) / "_delta_log").iterdir():
         file.unlink()
     assert "NOT_PLANNED" in shown(client("editor").get(ask).json())
+
+
+def test_a_page_says_how_old_the_words_of_the_gate_are_and_who_asked_for_an_application(
+    source: Path, tmp_path: Path, client: Client
+) -> None:
+    target = str(tmp_path / "orders")
+    built(source, Path(target), "plan", "snapshot", "consume_log")
+    worked("orders_dag", "orders.consume_log", target, task="consume_log")
+    found = client("editor").get(f"dags/orders_dag/builds/{key_of(client)}").json()
+    found["attempts"][-1] |= {"by": "ada", "why": "a key differs"}
+    told = []
+    for minutes in (1, 180):
+        found["run"] = {**found["run"], "gate": ["20 epochs are pending"], "gate_at": found["seen"] - minutes * 60_000}
+        told.append(shown(found))
+    now, later = told
+    assert "the gate: 20 epochs are pending" in now and "by ada: a key differs" in "".join(now.split("\n"))
+    assert "the gate, as its task saw it 3 h 0 min ago: 20 epochs are pending" in later

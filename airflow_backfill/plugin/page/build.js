@@ -76,9 +76,14 @@ const taskAddress = (task) => {
   return `/dags/${encodeURIComponent(task.dag_id)}/runs/${encodeURIComponent(task.run_id)}/tasks/${encodeURIComponent(task.task_id)}${mapped}`;
 };
 
+// A task that waits in the triggerer says nothing more.
+const STALE_MS = 120_000;
+
 const Waits = ({ found }) => {
   const { health } = found;
-  const gate = (found.run?.gate ?? []).map((reason) => `the gate: ${reason}`);
+  const old = found.run?.gate_at == null ? 0 : found.seen - found.run.gate_at;
+  const asOf = old > STALE_MS ? `, as its task saw it ${span(old)} ago` : "";
+  const gate = (found.run?.gate ?? []).map((reason) => `the gate${asOf}: ${reason}`);
   const reasons = [...(found.waits_for ?? []), ...gate].filter((reason) => reason !== health.why);
   return h(
     Notice,
