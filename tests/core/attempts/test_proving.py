@@ -11,12 +11,13 @@ from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.errors import NotAllowedNow, SourceReplaced, TargetDiverged, VerificationFailed
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.state import effect as fx
+from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
 from tests.core.builds import finished, logged, planned, sealed, upstream
 from tests.core.model_target import Model
 from tests.core.running import Running
-from tests.core.tasks import V
+from tests.core.tasks import CONSUME, V
 
 
 def proven(model: Model, row_hash: RowHash = RowHash.TYPED) -> Certificate:
@@ -24,10 +25,25 @@ def proven(model: Model, row_hash: RowHash = RowHash.TYPED) -> Certificate:
     return certificate
 
 
+def while_(verb: Verb) -> Model:
+    """The log is consumed, and the command is in force."""
+    model = logged()
+    model.order(Command(verb))
+    attempt = model.start(CONSUME)
+    while not attempt.ended and not isinstance(attempt.waits_at, fx.SleepUntil):
+        attempt.step()
+    control = model.state().control
+    assert (control.held, control.paused) == (verb is Verb.HOLD, verb is Verb.PAUSE)
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "epoch"),
-    [(sealed, V), (logged, V + 3), (finished, V), (lambda: upstream(2), V + 2)],
-    ids=["sealed", "consume_log", "finished", "upstream"],
+    [
+        *((sealed, V), (logged, V + 3), (finished, V), (lambda: upstream(2), V + 2)),
+        *((lambda: while_(Verb.HOLD), V + 3), (lambda: while_(Verb.PAUSE), V + 3)),
+    ],
+    ids=["sealed", "consume_log", "finished", "upstream", "held", "paused"],
 )
 def test_it_is_proven_where_it_stands_and_goes_on(make: Callable[[], Model], epoch: int) -> None:
     model = make()
