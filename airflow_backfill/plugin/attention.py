@@ -54,8 +54,8 @@ def attention(found: Mapping[str, Any]) -> str:
     return _OF[Condition(found["health"]["condition"])]
 
 
-def rank(found: Mapping[str, Any]) -> tuple[int, int, str]:
-    """The sort key: builds that need attention first, then by the age of the oldest pending epoch."""
+def rank(found: Mapping[str, Any]) -> tuple[int, bool, int, str]:
+    """The sort key: those that need attention first, dropped ones last, then by the age of the oldest pending epoch."""
     lag = found.get("lag")
-    name = str(found.get("name") or found["target"])
-    return ORDER.index(found["attention"]), -(lag["age"] if lag is not None else 0), name
+    age, name = lag["age"] if lag is not None else 0, str(found.get("name") or found["target"])
+    return ORDER.index(found["attention"]), found.get("phase") == DROPPED, -age, name
