@@ -5,17 +5,18 @@ build that is ten thousand epochs behind takes as long as one that is not.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from airflow_backfill.builds.attempts import attempts
-from airflow_backfill.builds.condition import condition
-from airflow_backfill.builds.history import History
+from airflow_backfill.builds.history import History, longest_ms
 from airflow_backfill.builds.look import RESTS, commands_of
 from airflow_backfill.builds.status import planning
 from airflow_backfill.builds.waiting import waits_for
 from airflow_backfill.core.errors import BackfillError, HistoryLost, NotPlanned
 from airflow_backfill.core.reports import way_out
 from airflow_backfill.core.reports.clocks import doubts
+from airflow_backfill.core.reports.health import health
 from airflow_backfill.core.reports.progress import Speed
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.source.glance import Glance
@@ -36,8 +37,8 @@ FRESH_MS = 300_000
 def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     """As ``status``, with less: only the attempts that may work are looked at, and pending epochs are not read: while
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
-    the state from being read; that of the source, or of a file beside the target, is in ``trouble``. An
-    epoch that stops the build later is told by its attempt, or by ``status``.
+    the state from being read; that of the source, or of a file beside the target, is in ``trouble``. An epoch
+    that stops the build later is told by its attempt, or by ``status``.
     """
     now = now_ms()
     reader = BuildReader(target, options=options)
@@ -54,7 +55,7 @@ def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
     trouble = unread or trouble
     last = attempts(reader.control, state, now, 1)
     shown = trouble or last.damage
-    known = condition(reader.log, state, control, commands, last.statuses, trouble, now)
+    known = health(state, control, commands, last.statuses, trouble, now, partial(longest_ms, reader.log, state))
     speed = Speed.of_barriers(state, past.of_this_phase) if known.moves else None
     return {
         **told(state, source, speed, now),

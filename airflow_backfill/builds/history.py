@@ -62,6 +62,11 @@ class History:
         return [_point(barrier) for barrier in reversed(self.barriers)]
 
 
+def longest_ms(log: DeltaLog, state: BuildState) -> int:
+    """The longest time between the last barriers, for ``health``."""
+    return History.read(log, state).longest_ms
+
+
 def barriers_in(log: DeltaLog, build: str, versions: Sequence[int]) -> list[Barrier]:
     """The build's barriers among these versions, in their order. Deleted commits are left out."""
     return list(_barriers(log.read_each(versions), build))

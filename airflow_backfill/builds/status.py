@@ -30,7 +30,8 @@ PLANNING = "planning"
 
 def status(target: str | BuildReader, *, commits: int = COMMITS) -> dict[str, Any]:
     """The summary of the committed state, the current lag, what the build waits for, its speed, and the last commands
-    and attempts, as plain JSON.
+    and attempts, as plain JSON. ``commits``: in so many of the target, the barriers that acknowledged commands are
+    looked for.
 
     While the first plan is made there is no state: ``phase`` is ``planning`` then, and only ``target``, ``since``,
     ``health``, ``waits_for``, ``clocks``, ``attempts`` and ``seen`` are there. NotPlanned if nothing is planned.
@@ -48,7 +49,7 @@ def shown(look: Look) -> dict[str, Any]:
     ahead = None if state.phase in RESTS else source
     stop = look.trouble or stopping(state, ahead)
     recent = look.history.recent
-    known = health(state, control, look.commands, look.statuses, stop, now, recent.longest_ms)
+    known = health(state, control, look.commands, look.statuses, stop, now, lambda: recent.longest_ms)
     trouble = look.trouble or look.damage
     speed = Speed.of_barriers(state, recent.of_this_phase) if known.moves else None
     return {

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from airflow_backfill.builds.attempts import attempt
-from airflow_backfill.builds.condition import condition
+from airflow_backfill.builds.history import longest_ms
 from airflow_backfill.builds.waiting import stopping
 from airflow_backfill.core.errors import CredentialsExpired, NotPlanned
 from airflow_backfill.core.reports.attempt_status import AttemptStatus
-from airflow_backfill.core.reports.health import Condition, in_words
+from airflow_backfill.core.reports.health import Condition, health, in_words
 from airflow_backfill.core.reports.progress import Sample, Speed
 from airflow_backfill.core.reports.summary import told
 from airflow_backfill.core.source.glance import Ahead
@@ -112,7 +113,7 @@ class Reporter:
         commands = self._reader.commands(state.plan.build)
         control = obey(state.control, commands).at(now)
         statuses, stop = self._at_work(state, now), stopping(state, source)
-        known = condition(self._reader.log, state, control, commands, statuses, stop, now)
+        known = health(state, control, commands, statuses, stop, now, partial(longest_ms, self._reader.log, state))
         return {**told(state, source, speed, now), "health": known.to_json()}
 
     def _at_work(self, state: BuildState, now: int) -> list[AttemptStatus]:

@@ -6,7 +6,7 @@ right to within minutes, and nothing is decided by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
@@ -79,10 +79,11 @@ def health(
     statuses: Sequence[AttemptStatus],
     trouble: BackfillError | None,
     now: int,
-    longest_ms: int = 0,
+    longest_ms: Callable[[], int] = lambda: 0,
 ) -> Health:
     """The build's condition. ``control``: commands in force, those included that no barrier has acknowledged.
-    ``trouble``: the error that stops the build. ``longest_ms``: the longest time between its recent barriers.
+    ``trouble``: the error that stops the build. ``longest_ms``: the longest time between its recent barriers, asked for
+    only if it depends on that whether the build is stuck.
     """
     at = state.newest.at if state.newest is not None else None
     if state.phase is Phase.CANCELLED:
@@ -99,7 +100,7 @@ def health(
     running = next((one for one in reversed(attempts) if one.life is Life.RUNNING), None)
     if running is None:
         return _resting(state, control, commands, _telling(attempts), now)
-    found = _running(state, control, commands, running, now, max(STUCK_MS, 4 * longest_ms))
+    found = _running(state, control, commands, running, now, longest_ms)
     lost = next((one for one in lanes_of(running, attempts) if one.lost), None)
     return found if lost is None else _beside(found, _resting(state, control, commands, lost, now))
 
@@ -122,7 +123,7 @@ def _running(
     commands: Sequence[tuple[int, Command]],
     one: AttemptStatus,
     now: int,
-    patience: int,
+    longest_ms: Callable[[], int],
 ) -> Health:
     throttled = throttle_wait(state, now)
     if control.limited and control.rates == state.control.rates and throttled:
@@ -133,7 +134,7 @@ def _running(
         return Health(Condition.WAITING, f"{name}: {newest.record.waits}", since=newest.at)
     last = max((at for at in (one.started, newest.at if newest is not None else None) if at is not None), default=now)
     silent = now - last - one.behind
-    if silent > patience and due(state) != ("verify",):
+    if silent > STUCK_MS and due(state) != ("verify",) and silent > 4 * longest_ms():
         why = f"{name} runs, but nothing was committed for {lasting(silent / 1000)}; look at its log"
         return _stuck(why, last)
     stalled = "" if state.bound is None or not state.bound.stalled else "; the log grows as fast as it is applied"

@@ -183,7 +183,7 @@ def test_an_attempt_that_commits_nothing_is_stuck_unless_its_rounds_are_long_or_
     begun = replace(RUNS, drawn=None, started=NOW - STUCK_MS - 1)
     assert asked(HALF, begun).condition is Condition.STUCK
     assert asked(HALF, replace(begun, started=NOW - STUCK_MS)).condition is Condition.WORKING
-    assert asked(HALF, begun, longest_ms=STUCK_MS).condition is Condition.WORKING
+    assert asked(HALF, begun, longest_ms=lambda: STUCK_MS).condition is Condition.WORKING
     apart = replace(begun, drawn=NOW - 9_000, started=NOW - 2 * STUCK_MS)
     assert asked(HALF, apart).condition is Condition.WORKING, "its driver's clock is behind"
     proves = replace(begun, task="verify")
