@@ -26,6 +26,7 @@ def get_provider_info() -> dict[str, Any]:
             *("operators.verify", "operators.finish", "operators.upstream", "operators.command"),
             *("operators.cancel", "operators.recover", "operators.repair", "operators.prove", "operators.explain"),
             *("operators.service", "operators.served", "operators.throttle", "operators.approval"),
+            "operators.watch",
         ),
         "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch", "sensors.admission"),
         "triggers": _modules(

@@ -106,7 +106,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"  rows      {rows['consuming_snapshot']:,} snapshot, {rows['consuming_log_store']:,} log, "
         f"{rows['consuming_upstream']:,} upstream{_no_rows(found)}",
         f"  pending   {_pending(found['lag'])}",
-        *_warnings(found["lag"]),
+        *_warnings(found),
         f"  health    {_health(found)}",
         *_way_out(found),
         *(f"  waits for {reason}" for reason in found["waits_for"]),
@@ -201,8 +201,8 @@ def _pending(lag: dict[str, int] | None) -> str:
     return f"{lag['epochs']:,} epochs, about {lag['rows']:,} rows, up to epoch {lag['head']}; the oldest for {since}"
 
 
-def _warnings(lag: dict[str, int | None] | None) -> list[str]:
-    warning = None if lag is None else running_out(lag)
+def _warnings(found: dict[str, Any]) -> list[str]:
+    warning = running_out(found)
     return [] if warning is None else [f"  WARNING   {warning}"]
 
 

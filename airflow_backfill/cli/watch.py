@@ -17,7 +17,7 @@ from airflow_backfill.core.values.phase import Phase
 
 LEAST_SECONDS, MOST_SECONDS = 0.2, 3600.0
 ENDED = (Phase.FINISHED.value, Phase.CANCELLED.value)
-MOVES = ("at", "seen", "lag", "seconds_left", "rows_per_second")
+MOVES = ("at", "seen", "lag", "unread", "history_left", "seconds_left", "rows_per_second")
 """What changes although nothing has happened."""
 
 

@@ -45,7 +45,7 @@ def gauges(progress: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         "pending_epochs": lag["epochs"],
         "pending_rows": lag["rows"],
         "pending_age_seconds": _seconds(lag["age"]),
-        "retention_left_seconds": _seconds(lag["readable"]),
+        "retention_left_seconds": _seconds(progress["history_left"]),
         "certified": int(progress["certificate"] is not None),
     }
     return ((metric, value) for metric, value in found.items() if value is not None)

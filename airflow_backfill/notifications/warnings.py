@@ -34,16 +34,30 @@ CALLBACK_SECONDS = 60.0
 
 def warnings(progress: Mapping[str, Any], warn_lag: float | None) -> dict[str, str]:
     """What a person should look at in the progress of a build: a message for each kind. ``warn_lag``: seconds."""
-    lag, health, found = progress["lag"], progress.get("health") or {}, {}
-    retention = running_out(lag)
+    lag, health, found = progress.get("lag"), progress.get("health") or {}, {}
+    retention = running_out(progress)
     if retention is not None:
         found["retention"] = retention
-    if warn_lag is not None and lag["age"] > warn_lag * 1000:
+    if warn_lag is not None and lag is not None and lag["age"] > warn_lag * 1000:
         age = lasting(lag["age"] / 1000)
         found["lag"] = f"the oldest of {lag['epochs']:,} pending epochs has been pending for {age}"
     if health.get("condition") == Condition.STUCK.value:
         found["stuck"] = health["why"]
     return found
+
+
+def unattended(found: Mapping[str, Any], warn_lag: float | None, warn_idle: float | None) -> dict[str, str]:
+    """As ``warnings``, of a build that may have no task which could send them. ``warn_idle``: seconds for which no
+    application may run although one is due; None for ever.
+    """
+    health = found["health"]
+    said = warnings(found, warn_lag)
+    idle = 0 if health["since"] is None else found["seen"] - health["since"]
+    if health["needs_attention"]:
+        said["attention"] = " ".join(part for part in (health["why"], health["way_out"]) if part)
+    elif health["condition"] == Condition.STARVED.value and warn_idle is not None and idle > warn_idle * 1000:
+        said["idle"] = f"no application has run for {lasting(idle / 1000)}; due is {health['why']}"
+    return said
 
 
 def due(found: Mapping[str, str], told: Mapping[str, int], now: int) -> dict[str, str]:
@@ -90,16 +104,21 @@ class Warnings:
         return {"warn_lag": self.warn_lag, "known": self._tell(found, progress) if found else {}}
 
     def _tell(self, found: Mapping[str, str], progress: Mapping[str, Any]) -> dict[str, int]:
-        store, now = self._context["task_state_store"], progress["seen"]
-        told = times_told(store.get(WARNED), now)
-        new = due(found, told, now)
-        told |= dict.fromkeys(new, now)
+        store = self._context["task_state_store"]
+        told = times_told(store.get(WARNED), progress["seen"])
+        new = due(found, told, progress["seen"])
+        told |= dict.fromkeys(new, progress["seen"])
         if new:
             store.set(WARNED, told)
+        self.send(new, progress)
+        return told
+
+    def send(self, new: Mapping[str, str], progress: Mapping[str, Any]) -> None:
+        """Tell these warnings of a build: a message for each kind."""
+        target = progress["target"]
         for kind, message in new.items():
             self._log.warning(message)
-            self._call({"kind": kind, "message": message, "name": progress["name"], "target": progress["target"]})
-        return told
+            self._call({"kind": kind, "message": message, "name": progress.get("name") or target, "target": target})
 
     def _call(self, warning: dict[str, Any]) -> None:
         for callback in self._callbacks:

@@ -19,6 +19,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from sqlalchemy.orm import Session
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from airflow_backfill.builds.glance import glance
 from airflow_backfill.builds.look import ATTEMPTS
@@ -182,10 +183,10 @@ def _ordered(dag_id: str, key: str, order: Order, session: Session, user: Any) -
     reader = _reader(table)
     told: dict[str, Any] = {"verb": order.verb, "target": table.target, "why": order.signed.why}
     if isinstance(order.what, Command) and steering is None:
-        told = {**told, **order.what.to_json(), "number": ordered(reader, order.what)}
+        told = {**told, **order.what.to_json(), "number": ordered(reader, order.what, once=order.name is not None)}
     else:
         order.check(reader)
-        told["run"] = steer(steering, user.get_name(), order.parameters(table.target))
+        told["run"] = steer(steering, user.get_name(), order.parameters(table.target), order.name)
     event, name = f"table_backfill_{order.verb}", user.get_name()
     session.add(Log(event, owner=name, owner_display_name=name, dag_id=dag_id, extra=json.dumps(told)))
     session.commit()
@@ -235,6 +236,22 @@ def refused(request: Request, error: Exception) -> JSONResponse:
     """Coded errors, with their way out."""
     assert isinstance(error, BackfillError)
     return JSONResponse(troubled(error), _status(error))
+
+
+@api.exception_handler(StarletteHTTPException)
+def not_served(request: Request, error: Exception) -> JSONResponse:
+    """What is refused before a build is looked at, in the same form."""
+    assert isinstance(error, StarletteHTTPException)
+    said = {"code": f"HTTP_{error.status_code}", "message": error.detail, "data": {}, "retry": False}
+    way_out = _WAYS_OUT.get(error.status_code, "Reload the page.")
+    return JSONResponse({**said, "way_out": way_out}, error.status_code, error.headers)
+
+
+_WAYS_OUT = {
+    401: "Sign in to Airflow again, then reload the page.",
+    403: "Send it from Airflow's own page, with the permission that the page's documentation names.",
+    415: "Send it as JSON.",
+}
 
 
 @api.exception_handler(RequestValidationError)

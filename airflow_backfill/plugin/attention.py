@@ -35,8 +35,7 @@ def problems(found: Mapping[str, Any], ended: Sequence[Mapping[str, Any]]) -> li
         *(task for task in ended if phase not in (*_DONE, DROPPED)),
     ]
     said = [f"task {_name(task)} {_END.get(task['state'], 'failed')}; see its log" for task in failed[:1]]
-    lag = found.get("lag")
-    if lag is not None and found.get("phase") not in _DONE and (warning := running_out(lag)) is not None:
+    if phase not in _DONE and (warning := running_out(found)) is not None:
         said.append(warning)
     return said
 

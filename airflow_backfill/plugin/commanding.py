@@ -1,8 +1,12 @@
-"""Orders that a browser sends: read strictly, signed with Airflow's user."""
+"""Orders that a browser sends: read strictly, signed with Airflow's user.
+
+Whoever does not receive the answer can send an order again: with the same ``id``, it is the same order.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +15,7 @@ from airflow_backfill.builds.ordering import check_errand, only_drops
 from airflow_backfill.core.attempts.refusal import check_reason, refusal
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.values.control import Command, Errand, Verb
+from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.ledger.reader import BuildReader
@@ -30,6 +35,8 @@ class Order:
     epoch: int | None = None
     key: tuple[str, ...] = ()
     since: int | None = None
+    name: str | None = None
+    """What tells it from others, if whoever sends it has named it."""
 
     @property
     def verb(self) -> str:
@@ -65,7 +72,8 @@ class Order:
 
 def order_in(body: bytes, by: str) -> Order:
     """The order in a request's body: ``verb``, and ``rate``, ``byte_rate``, ``until``, ``drop``, ``epoch``, ``key``,
-    ``since`` and ``why`` where it takes them. Nothing else is taken from it. InvalidSpec for anything else.
+    ``since`` and ``why`` where it takes them; and ``id``, which tells it from other orders with the same content.
+    Nothing else is taken from it. InvalidSpec for anything else.
     """
     if len(body) > MAX_BYTES:
         raise InvalidSpec(f"a command has at most {MAX_BYTES} bytes")
@@ -80,7 +88,8 @@ def order_in(body: bytes, by: str) -> Order:
 
 
 _NUMBERS = ("rate", "byte_rate", "until", "epoch", "since")
-_TYPES: Mapping[str, type] = {**dict.fromkeys(_NUMBERS, int), "drop": bool, "why": str, "key": list}
+_TYPES: Mapping[str, type] = {**dict.fromkeys(_NUMBERS, int), "drop": bool, "why": str, "key": list, "id": str}
+_ID = re.compile(r"[A-Za-z0-9-]{8,64}", re.ASCII)
 _WORDS = {int: "a whole number", bool: "true or false", str: "a text", list: "a list of texts"}
 
 
@@ -96,15 +105,27 @@ def _order(verb: str, more: Mapping[Any, Any], by: str) -> Order:
     for name, kind in _TYPES.items():
         if more.get(name) is not None and type(more[name]) is not kind:
             raise invalid(name, more[name], f"must be {_WORDS[kind]}")
-    signed = Signature(by=by, why=(more.get("why") or "").strip() or None, via=VIA)
+    named = _name(verb, more)
+    via = VIA if named is None else f"{VIA}/{named}"
+    signed = Signature(by=by, why=(more.get("why") or "").strip() or None, via=via)
     epoch = more.get("epoch")
     if (epoch is not None and verb != Errand.RECOVER.value) or (epoch or 0) < 0:
         raise invalid("epoch", epoch, "only recover takes the epoch at which the rows stand")
     key, since = _key(verb, more)
     if verb in [one.value for one in Errand]:
-        return Order(Errand(verb), signed, epoch, key, since)
+        return Order(Errand(verb), signed, epoch, key, since, named)
     rates = {name: more.get(name) for name in ("rate", "byte_rate", "until")}
-    return Order(Command(Verb(verb), drop=bool(more.get("drop")), signed=signed, **rates), signed)
+    return Order(Command(Verb(verb), drop=bool(more.get("drop")), signed=signed, **rates), signed, name=named)
+
+
+def _name(verb: str, more: Mapping[Any, Any]) -> str | None:
+    """The id with a digest of the content: an id that is used again for another order does not hide that order."""
+    given = more.get("id")
+    if given is None:
+        return None
+    if not _ID.fullmatch(given):
+        raise invalid("id", given, "must have 8 to 64 letters, digits and hyphens")
+    return f"{given}-{fingerprint([verb, dict(more)])[:8]}"
 
 
 def _key(verb: str, more: Mapping[Any, Any]) -> tuple[tuple[str, ...], int | None]:

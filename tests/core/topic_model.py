@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from airflow_backfill.core.kafka.offsets import Batch, Offsets
@@ -32,6 +33,10 @@ RULES = (
 
 class TopicModel(Model):
     """Partition i of the topic has the offsets below ``ends[i]``; none of them had landed when it was planned."""
+
+    oldest: Mapping[int, int] = MappingProxyType({})
+    """By partition: when its first unread record was written, as the brokers answer."""
+    kept_ms: int | None = None
 
     def __init__(self, *ends: int) -> None:
         self.ends = list(ends)
@@ -79,7 +84,7 @@ class TopicModel(Model):
     def _look(self, effect: fx.Effect) -> Any:
         match effect:
             case fx.AskBroker():
-                return fx.Topic("id", self._logs())
+                return fx.Topic("id", self._logs(), self.oldest, self.kept_ms)
             case fx.ReadLanded(epochs, known):
                 return fx.Landed(self._sifted(epochs, known))
             case fx.FetchRecords(ranges):

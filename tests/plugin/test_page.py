@@ -21,12 +21,12 @@ pytestmark = [
 ]
 
 RETURNS = "returns_of_orders_with_the_reason_that_a_customer_gave_to_us"
-NAMES = ["orders", RETURNS, "parcels"]
+NAMES = ["orders", RETURNS, "parcels", "clicks"]
 
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowProcess]:
-    """Airflow with three builds. ``orders`` and RETURNS wait for an approval, the copy of ``parcels`` differs."""
+    """Airflow with four builds. The copy of ``parcels`` differs, the others wait for an approval."""
     place = tmp_path_factory.mktemp("shop")
     for name in NAMES:
         make_source(place / "raw" / name)
@@ -138,6 +138,79 @@ def test_a_cancel_with_drop_asks_why_and_is_done_by_a_task(airflow: AirflowProce
         page.get_by_text(re.compile("deleted the target")).first.wait_for()  # without a reload
         page.get_by_role("heading", name="Attempts", exact=True).wait_for()
         assert page.get_by_role("button", name=re.compile("Pause|Cancel")).count() == 0
+
+
+def test_a_hand_off_is_rejected_and_its_build_cancelled(airflow: AirflowProcess) -> None:
+    airflow.wait("an approval", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
+    airflow.wait("a snapshot", lambda: phase(airflow, "clicks") == "consume_log")
+    with chromium(airflow) as opened:
+        page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'clicks')}")
+        press(page, "Reject", "Airflow has received your answer: Reject")
+        airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
+        page.get_by_text("task clicks.approve failed; see its log").first.wait_for()  # without a reload
+        page.get_by_role("button", name=re.compile("^Clear clicks.approve")).wait_for()
+        page.get_by_role("button", name="Cancel …").click()
+        page.get_by_role("textbox", name="Why").fill("not wanted any more")
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        steered(airflow, page, "cancel")
+        page.get_by_text("the build was cancelled").first.wait_for()
+    assert phase(airflow, "clicks") == "cancelled" and (airflow.place / "marts" / "clicks").exists()
+
+
+def tab_to(page: Any, text: str) -> None:
+    """Press Tab until what is in focus says this."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == text:
+            return
+    raise AssertionError(f"Tab does not reach {text}")
+
+
+def test_commands_by_keyboard_alone(airflow: AirflowProcess) -> None:
+    airflow.wait("the end of orders", lambda: phase(airflow, "orders") == "finished")
+    with chromium(airflow) as opened:
+        page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'orders')}", dark=True)
+        page.get_by_role("button", name="Throttle …").wait_for()
+        tab_to(page, "Throttle …")
+        page.keyboard.press("Enter")
+        page.keyboard.type("900")  # the first field has the focus
+        page.keyboard.press("Tab")
+        page.keyboard.type("70000")
+        page.get_by_label("Until").fill("2027-01-31T06:00")
+        page.get_by_role("textbox", name="Why").focus()
+        page.keyboard.type("until the morning")
+        page.keyboard.press("Enter")
+        page.get_by_text(re.compile("throttle is command")).wait_for()
+        tab_to(page, "Prove again …")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Prove again", exact=True).wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Prove again", exact=True).wait_for(state="detached")
+    reader = BuildReader(f"{airflow.place}/marts/orders")
+    _, last = reader.commands(reader.state().plan.build)[-1]
+    assert (last.rate, last.byte_rate, last.signed.why) == (900, 70_000, "until the morning")
+    assert last.until is not None and last.until // 86_400_000 in (20_848, 20_849), "in some time zone"
+
+
+def test_what_the_page_draws_and_where_its_links_lead(airflow: AirflowProcess) -> None:
+    airflow.wait("the end of orders", lambda: phase(airflow, "orders") == "finished")
+    with chromium(airflow) as opened:
+        page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'orders')}")
+        page.get_by_role("heading", name="Attempts", exact=True).wait_for()
+        assert page.get_by_role("img").count() >= 1, "the splits"
+        page.get_by_role("link", name="log", exact=True).first.click()
+        page.wait_for_url(re.compile("/dags/(shop_orders|steer_table_backfill)/runs/.*/tasks/"))
+
+        page = opened("ed", "/plugin/table-backfills")
+        done = page.get_by_role("button", name=re.compile("^[1-9]\\d* done$"))
+        done.click()
+        assert done.get_attribute("aria-pressed") == "true"
+        page.get_by_role("link", name="orders", exact=True).wait_for()
+        assert page.get_by_role("link", name="clicks", exact=True).count() == 0
+        done.click()
+        page.get_by_role("link", name="clicks", exact=True).wait_for()
+        page.get_by_role("searchbox").fill("nothing has this name")
+        page.get_by_text("No build matches").wait_for()
 
 
 def test_tabs_and_the_keyboard(airflow: AirflowProcess) -> None:

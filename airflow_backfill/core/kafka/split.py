@@ -44,6 +44,8 @@ class Split:
     """When the first unread record was written, as of the start of the last round, in milliseconds since 1970; None if
     unknown. For display only.
     """
+    expires: int = 0
+    """When Kafka may delete that record, in milliseconds since 1970; 0 for never, or unknown. For display only."""
     cut: int | None = None
     """The seam: the target has Kafka's records up to this offset, and the landing table's rows after it. None while
     backfilling, and when everything comes from the landing table.
@@ -145,7 +147,7 @@ class Split:
 
 
 _FIELDS = {"sum", *(f.name for f in fields(Split))}
-_LATER = {"floor", "lost"}
+_LATER = {"expires", "floor", "lost"}
 """Fields that are written only if they are not 0: older records do not have them."""
 
 
@@ -158,7 +160,7 @@ def _invalid(why: str, value: Any) -> RecordInvalid:
 
 
 def _typed(split: Split) -> bool:
-    counts = (split.partition, split.read, split.written, split.end, split.floor, split.lost)
+    counts = (split.partition, split.read, split.written, split.end, split.expires, split.floor, split.lost)
     offsets = (split.target, split.credit, split.landed, split.oldest, split.cut)
     sound = all(map(is_offset, counts)) and all(offset is None or is_offset(offset) for offset in offsets)
     return sound and type(split.scanned) is int and -1 <= split.scanned <= MAX

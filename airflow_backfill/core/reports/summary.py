@@ -78,9 +78,12 @@ def told(state: BuildState, source: Ahead | None, speed: Speed | None, now: int)
     """The summary with how far the source is ahead, speed and time left: what people are told of a build, everywhere.
     ``source`` is None if it cannot be read; ``now`` and ``seen`` are milliseconds since 1970.
     """
+    parts = {"lag": None if source is None else lag(state, source, now), "unread": unread(state, now)}
+    left = [part["readable"] for part in parts.values() if part is not None and part["readable"] is not None]
     return {
         **summarize(state),
-        "lag": None if source is None else lag(state, source, now),
+        **parts,
+        "history_left": min(left, default=None),
         "rows_per_second": None if speed is None else round(speed.rows, 1),
         "seconds_left": seconds_left(state, source, speed),
         "seen": now,
@@ -106,20 +109,42 @@ def lag(state: BuildState, source: Ahead, now: int) -> dict[str, int | None]:
     }
 
 
+def unread(state: BuildState, now: int) -> dict[str, int] | None:
+    """How long Kafka still keeps the first unread record of the history (``readable``), and how long it keeps a record
+    (``kept``), in milliseconds. None if nothing is unread, or Kafka's retention is unlimited or unknown.
+
+    Both are as the build's newest round has found them. Kafka may delete earlier by ``retention.bytes``.
+    """
+    partitions = strategy_of(state.plan).partitions(state)
+    first = [
+        (split.expires, split.oldest or 0) for split in (partitions or {}).values() if split.left and split.expires
+    ]
+    if not first:
+        return None
+    expires, oldest = min(first)
+    return {"readable": max(expires - now, 0), "kept": expires - oldest}
+
+
 def _age(epoch: Epoch, kept: int | None, now: int) -> int:
     gone = isinstance(epoch.stop, HistoryLost)
     return (kept or 0) if gone else max(now - epoch.at, 0)
 
 
-def running_out(lag: Mapping[str, int | None]) -> str | None:
-    """A warning if the source will soon delete history that the build still needs; else None."""
-    readable, kept = lag["readable"], lag["kept"]
-    if readable is None or kept is None or readable > kept * ALARM_FRACTION:
-        return None
-    return (
-        f"the oldest epoch that the build needs stays readable for {lasting(readable / 1000)} more: raise "
-        "delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or stop VACUUM on it"
-    )
+def running_out(told: Mapping[str, Any]) -> str | None:
+    """A warning if the source or Kafka will soon delete what the build still needs; else None."""
+    for name, warning in _RUNNING_OUT.items():
+        readable, kept = (part["readable"], part["kept"]) if (part := told.get(name)) is not None else (None, None)
+        if readable is not None and kept is not None and readable <= kept * ALARM_FRACTION:
+            return warning.format(left=lasting(readable / 1000))
+    return None
+
+
+_RUNNING_OUT = {
+    "unread": "Kafka may delete the first unread record of the topic in {left}: raise the topic's retention.ms, or "
+    "lift what holds the build back",
+    "lag": "the oldest epoch that the build needs stays readable for {left} more: raise "
+    "delta.deletedFileRetentionDuration and delta.logRetentionDuration of the source, or stop VACUUM on it",
+}
 
 
 def _certificate(state: BuildState) -> dict[str, Any]:

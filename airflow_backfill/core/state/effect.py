@@ -7,12 +7,13 @@ target. The simulation performs them on a model, and can crash at every one of t
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_backfill.core.errors import BackfillError
-from airflow_backfill.core.kafka.offsets import Batch, Offsets
+from airflow_backfill.core.kafka.offsets import Batch, Offsets, is_offset
 from airflow_backfill.core.kafka.opening import Log
+from airflow_backfill.core.kafka.split import Split
 from airflow_backfill.core.model.announcement import Announcement
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.fence import Fence
@@ -214,6 +215,15 @@ class Topic:
     """By partition."""
     oldest: Mapping[int, int] = field(default_factory=dict)
     """By partition: when the first unread record was written, milliseconds since 1970; no entry if unknown."""
+    kept_ms: int | None = None
+    """How long Kafka keeps a record; None without a limit of time, or if that is unknown."""
+
+    def dated(self, split: Split) -> Split:
+        """The split with the age of its first unread record, and when that may be deleted."""
+        oldest = self.oldest.get(split.partition)
+        expires = 0 if oldest is None or self.kept_ms is None else oldest + self.kept_ms
+        # Some keep a topic for ever by the largest number that there is.
+        return replace(split, oldest=oldest, expires=expires if is_offset(expires) else 0)
 
 
 @dataclass(frozen=True, slots=True)

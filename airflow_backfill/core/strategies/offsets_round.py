@@ -193,8 +193,7 @@ class _Round:
             if isinstance(split.state, CatchingUp) and self.ingested.get(n, 0) > split.state.offset:
                 self.splits[n] = landed_through(split, split.state.offset)
             if self.topic is not None and _reading(split):
-                split = self._asked(split, self.topic.logs[n], self._expiry(n))
-                self.splits[n] = replace(split, oldest=self.topic.oldest.get(n))
+                self.splits[n] = self.topic.dated(self._asked(split, self.topic.logs[n], self._expiry(n)))
 
     def late(self) -> Asks[Wait | None]:
         """The reason to read no history now: the topic grows, but nothing lands (S001.29).

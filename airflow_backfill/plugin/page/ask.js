@@ -38,7 +38,24 @@ const sent = (method, url, body) =>
 
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 export const get = (where, options) => asked(new URL(where, ROOT), options);
-export const post = (where, body) => sent("POST", new URL(where, ROOT), body);
+
+// An order whose answer is lost keeps its id, so that whoever orders it again does not order it twice.
+const unanswered = new Map();
+const newId = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16).padStart(8, "0")).join("");
+
+export const post = async (where, body) => {
+  const order = JSON.stringify([where, body]);
+  if (!unanswered.has(order)) unanswered.set(order, newId());
+  const forget = () => unanswered.delete(order);
+  try {
+    const done = await sent("POST", new URL(where, ROOT), { ...body, id: unanswered.get(order) });
+    forget();
+    return done;
+  } catch (error) {
+    if (error instanceof Refused && error.status < 500) forget();
+    throw error;
+  }
+};
 
 // Airflow's own API, with Airflow's own permissions and audit log.
 export const airflow = (method, where, body) => sent(method, new URL(`api/v2/${where}`, SITE), body);

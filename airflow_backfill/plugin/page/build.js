@@ -154,7 +154,11 @@ const Numbers = ({ found }) => {
       ["Time left", span(found.seconds_left == null ? null : 1000 * found.seconds_left), "in this phase"],
       ["Pending", lag ? many(lag.epochs, "epoch") : "unknown", lag?.epochs ? `the oldest for ${span(lag.age)}` : lag && "up to date"],
       ["Target at epoch", found.epoch ?? "none yet", found.handoff != null ? `hand-off at ${found.handoff}` : lag && `source at ${lag.head}`],
-      lag && ["History left", lag.readable == null ? span(lag.kept) : span(lag.readable), "before the source may delete what the build needs"],
+      (lag || found.unread) && [
+        "History left",
+        span(found.history_left ?? lag?.kept),
+        `before ${found.unread?.readable === found.history_left ? "Kafka" : "the source"} may delete what the build needs`,
+      ],
     ],
   });
 };
@@ -433,7 +437,7 @@ const Orders = ({ found }) =>
               { key: one.number },
               h(Table.Cell, null, one.number),
               h(Table.Cell, { whiteSpace: "nowrap" }, h("strong", null, one.verb), " ", h(Muted, null, argumentsOf(one))),
-              h(Table.Cell, null, one.by ?? "–", one.via && h(Muted, { fontSize: "xs", display: "block" }, one.via)),
+              h(Table.Cell, null, one.by ?? "–", one.via && h(Muted, { fontSize: "xs", display: "block" }, one.via.replace(/^page\/.*/, "page"))),
               h(Table.Cell, { whiteSpace: "nowrap" }, clock(one.at)),
               h(Table.Cell, { minW: "160px", overflowWrap: "anywhere" }, one.why ?? "–"),
               h(

@@ -143,7 +143,7 @@ const Row = ({ one }) => {
     cell("Rows/s", short(one.rows_per_second)),
     cell("Pending", one.lag ? `${short(one.lag.epochs)} epoch${one.lag.epochs === 1 ? "" : "s"}` : "–", one.lag?.epochs > 0 && h(Muted, { display: "block", fontSize: "xs" }, span(one.lag.age))),
     cell("Time left", span(one.seconds_left == null ? null : 1000 * one.seconds_left)),
-    cell("History left", span(one.lag?.readable)),
+    cell("History left", span(one.history_left)),
     h(
       Box,
       { role: "cell", minW: 0, gridColumn: { base: "1 / -1", lg: "auto" }, fontSize: "sm", overflowWrap: "anywhere" },

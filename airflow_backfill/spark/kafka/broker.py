@@ -52,7 +52,8 @@ class Broker:
         self._topic = topic
 
     def ask(self, unread: Mapping[int, int] = NONE) -> Topic:
-        """The topic now, and the age of its first unread records. ``unread``: their offsets by partition.
+        """The topic now; and, of its first unread records, when they were written and how long they are kept.
+        ``unread``: their offsets by partition.
 
         Raises TopicMissing, KafkaRefused, or SourceUnavailable if no broker answers.
         """
@@ -64,11 +65,12 @@ class Broker:
             ends = self._offsets(admin, partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
             logs = {n: Log(starts[n], max(ends[n], starts[n])) for n in partitions}
             some = {n: offset for n, offset in unread.items() if n in logs and offset < logs[n].end}
+            kept = self._retention(admin).milliseconds if some else None
         oldest = {}
         if some:
             with _named(self._topic, READ):
                 oldest = self._oldest(some, logs)
-        return Topic(described.topicId().toString(), logs, oldest)
+        return Topic(described.topicId().toString(), logs, oldest, kept)
 
     def _oldest(self, unread: Mapping[int, int], logs: Mapping[int, Log]) -> dict[int, int]:
         """By partition: when the first record from an offset on was written, if the brokers answer in time."""
@@ -104,19 +106,20 @@ class Broker:
 
     def retention(self) -> TopicRetention:
         """The topic's retention; empty if the connection may not read the topic's configuration."""
+        with _named(self._topic), self._client() as admin:
+            return self._retention(admin)
+
+    def _retention(self, admin: Any) -> TopicRetention:
         resource = self._jvm.org.apache.kafka.common.config.ConfigResource
         place = resource(resource.Type.TOPIC, self._topic)
-        with _named(self._topic), self._client() as admin:
-            try:
-                found = admin.describeConfigs(self._jvm.java.util.List.of(place)).all().get().get(place)
-            except Py4JJavaError as error:
-                if any("AuthorizationException" in kinds(thrown) for thrown in java_errors(error)):
-                    return TopicRetention()
-                raise
-            said = {
-                name: str(found.get(name).value()) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
-            }
-        return TopicRetention.of(said)
+        try:
+            found = admin.describeConfigs(self._jvm.java.util.List.of(place)).all().get().get(place)
+        except Py4JJavaError as error:
+            if any("AuthorizationException" in kinds(thrown) for thrown in java_errors(error)):
+                return TopicRetention()
+            raise
+        names = ("cleanup.policy", "retention.ms", "retention.bytes")
+        return TopicRetention.of({name: str(found.get(name).value()) for name in names})
 
     def _offsets(self, admin: Any, partitions: list[int], spec: Any) -> dict[int, int]:
         kafka = self._jvm.org.apache.kafka

@@ -7,6 +7,7 @@ would be in neither (docs/behaviours/source.md, S001.21).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_backfill.core.errors import SourceReplaced
@@ -85,7 +86,8 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         # What a former topic of this name has landed comes first.
         common = landing.first(epoch, {n: log.start for n, log in topic.logs.items()}, COMPARED_RECORDS)
         both.check_same(landing.within(common, epoch), common)
-    oldest = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left}).oldest
+    first = broker.ask({split.partition: split.scanned + 1 for split in partitions.splits if split.left})
+    partitions = replace(partitions, splits=tuple(first.dated(split) for split in partitions.splits))
     return Preflight(
         spec=spec,
         epoch=epoch,
@@ -100,7 +102,7 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
         bytes=partitions.bytes,
         rows=partitions.rows,
         partitions=partitions,
-        expiry=TopicExpiry(retention, min(oldest.values(), default=None)),
+        expiry=TopicExpiry(retention, min(first.oldest.values(), default=None)),
     )
 
 

@@ -28,6 +28,7 @@ SHAPES = [
     replace(NEW, state=Backfilling(0), read=1, written=1, scanned=0),
     replace(NEW, target=9, credit=9, landed=9),
     BEGUN,
+    replace(BEGUN, oldest=7, expires=MAX),
     STOPPED,
     DONE,
     Split(1, Finished()),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_backfill.core.attempts.goals import SnapshotGoal
-from airflow_backfill.core.reports.summary import lag, running_out, summarize
+from airflow_backfill.core.reports.summary import lag, running_out, summarize, told, unread
 from airflow_backfill.core.splits.files import AtFile
 from airflow_backfill.core.splits.position import Consumed, InEpoch
 from airflow_backfill.core.state.effect import CommitRecord, FileSize
@@ -18,6 +18,7 @@ from tests.core.builds import caught_up, planned, sealed
 from tests.core.model_target import Model
 from tests.core.states import CERTIFICATE, V, state, view
 from tests.core.tasks import CANCEL, CONSUME, FINISH, READ, VERIFY, follow
+from tests.core.topic_model import TopicModel
 
 ALWAYS = {"build", "name", "source", "target", "strategy", "phase", "snapshot_epoch", "epoch", "handoff", "percent"}
 
@@ -131,13 +132,54 @@ def test_the_lag_says_how_long_the_needed_past_stays_readable() -> None:
 def test_nothing_pending_needs_no_past() -> None:
     found = lag(state(Phase.CONSUME_LOG), view(kept=HOUR), 4 * HOUR)
     assert (found["epochs"], found["age"], found["readable"]) == (0, 0, None)
-    assert running_out(found) is None
+    assert running_out({"lag": found}) is None
 
 
 @pytest.mark.parametrize(("age", "warned"), [(0, False), (7, False), (8, True), (10, True), (11, True)])
 def test_the_warning_comes_when_a_quarter_of_the_retention_is_left(age: int, warned: bool) -> None:
     log, source = state(Phase.CONSUME_LOG), view(V + 1, at=HOUR)
-    warning = running_out(lag(log, replace(source, kept=10 * HOUR), (1 + age) * HOUR))
+    warning = running_out({"lag": lag(log, replace(source, kept=10 * HOUR), (1 + age) * HOUR)})
     assert (warning is not None) is warned
     assert warning is None or f" {lasting(max(10 - age, 0) * 3600)} more" in warning
-    assert running_out(lag(log, source, (1 + age) * HOUR)) is None, "nobody knows how long it is kept"
+    found = {"lag": lag(log, source, (1 + age) * HOUR)}
+    assert running_out(found) is None, "nobody knows how long it is kept"
+
+
+@pytest.fixture
+def half_read() -> TopicModel:
+    """A topic whose partitions have unread records of different age."""
+    model = TopicModel(60, 30)
+    model.kept_ms, model.oldest = 10 * HOUR, {0: 2 * HOUR, 1: HOUR}
+    model.plan()
+    attempt = model.start(SnapshotGoal(0, 1, RoundSize(10**9, 20)))
+    attempt.until(CommitRecord, nth=3)
+    return model
+
+
+def test_kafka_keeps_the_first_unread_record_for_so_long(half_read: TopicModel) -> None:
+    build = half_read.state()
+    assert unread(build, 4 * HOUR) == {"readable": 7 * HOUR, "kept": 10 * HOUR}
+    assert told(build, None, None, 4 * HOUR)["history_left"] == 7 * HOUR
+    assert (unread(build, 12 * HOUR) or {})["readable"] == 0
+
+
+def test_the_earlier_of_two_ends_counts(half_read: TopicModel) -> None:
+    """The landing table has its own retention."""
+    build = half_read.state()
+    for kept, left in ((3, 2), (30, 7)):
+        landing = view(build.reached + 1, at=3 * HOUR, kept=kept * HOUR)
+        assert told(build, landing, None, 4 * HOUR)["history_left"] == left * HOUR
+
+
+@pytest.mark.parametrize(("hours", "warned"), [(8, False), (9, True), (12, True)])
+def test_a_topic_that_deletes_soon_is_warned_of(half_read: TopicModel, hours: int, warned: bool) -> None:
+    warning = running_out(told(half_read.state(), None, None, hours * HOUR))
+    assert (warning is not None) is warned
+    assert warning is None or "retention.ms" in warning
+
+
+def test_what_is_read_needs_no_past(half_read: TopicModel) -> None:
+    while not half_read.state().read:
+        half_read.run(SnapshotGoal(0, 1, RoundSize(10**9)))
+    found = told(half_read.state(), None, None, 12 * HOUR)
+    assert (found["unread"], found["history_left"], running_out(found)) == (None, None, None)

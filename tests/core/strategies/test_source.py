@@ -89,6 +89,14 @@ def test_it_is_written_down_how_old_what_is_unread_is() -> None:
     assert splits(move)[0].left
 
 
+@pytest.mark.parametrize(("kept", "expires"), [(None, 0), (1000, 1077), (2**63 - 1, 0)])
+def test_it_is_written_down_when_kafka_may_delete_it(kept: int | None, expires: int) -> None:
+    """The largest number of milliseconds means for ever."""
+    topic, step = fx.Topic("id", LOGS, {0: 77}, kept), Poll(EVERYTHING, RoundSize(rows=100))
+    move, _ = turn(BuildState.planned(plan()), seen(), topic=topic, step=step)
+    assert {n: split.expires for n, split in splits(move).items()} == {0: expires, 1: 0, 2: 0}
+
+
 def test_without_its_records_a_topics_build_is_not_recovered() -> None:
     """The target's rows do not say which of them came from Kafka: no proof could hold."""
     recovering = recover(Attempt("recover/1", 2), E0)

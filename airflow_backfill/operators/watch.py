@@ -1,0 +1,137 @@
+"""Looks at builds that may have no task which could tell that they need a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow.sdk import BaseOperator
+
+from airflow_backfill.builds.folder import read_all, targets_below
+from airflow_backfill.builds.glance import glance
+from airflow_backfill.core.errors import BackfillError, NotPlanned, SourceUnavailable
+from airflow_backfill.core.values.options import checked, invalid
+from airflow_backfill.failure import decided
+from airflow_backfill.hooks.ledger import LedgerHook
+from airflow_backfill.ledger.clock import now_ms
+from airflow_backfill.ledger.open_store import StoreOptions
+from airflow_backfill.notifications.metrics import tell_progress
+from airflow_backfill.notifications.warnings import (
+    WARNED,
+    Callbacks,
+    Warnings,
+    callbacks_in,
+    due,
+    times_told,
+    unattended,
+)
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from pydantic import JsonValue
+
+_Told = dict[str, dict[str, int]]
+"""By target and kind of warning: when it was told, in milliseconds since 1970."""
+
+
+class WatchOperator(BaseOperator):
+    """
+    Looks once at many builds, and tells which of them need a person: also those whose task has failed for good, whose
+    DAG is paused, or whose machine has died. Give it a DAG of its own that runs every few minutes. It also sends the
+    builds' metrics. It reads only, and starts no Spark.
+
+    What is told is not told again for a day while it lasts. A build that cannot be read fails the task, after the
+    others were told. Returns the builds that need attention, each with the messages of its warnings.
+
+    :param folder: looks at every build below this folder. (templated)
+    :param targets: looks at the builds of these targets. Name one of both. (templated)
+    :param on_warning_callback: called for each warning: a notifier, a function of the context, or a list of them. The
+        context has ``warning``: ``kind`` (``attention``, ``idle``, ``retention``, ``stuck`` or ``lag``), ``message``,
+        ``name`` and ``target``.
+    :param warn_lag: how long the oldest pending epoch may be pending; by default there is no warning.
+    :param warn_idle: how long no application may run although one is due; None for no warning.
+    :param ledger_conn_id: connection with the settings of the tables' store; by default they come from the environment.
+        (templated)
+    """
+
+    template_fields: Sequence[str] = ("folder", "targets", "ledger_conn_id")
+    ui_color = "#f5e6d3"
+
+    def __init__(
+        self,
+        *,
+        folder: str | None = None,
+        targets: Sequence[str] | None = None,
+        on_warning_callback: Callbacks = None,
+        warn_lag: timedelta | None = None,
+        warn_idle: timedelta | None = timedelta(hours=1),
+        ledger_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        callbacks_in(on_warning_callback)
+        self.folder = folder
+        self.targets = targets
+        self.on_warning_callback = on_warning_callback
+        self.warn_lag = warn_lag
+        self.warn_idle = warn_idle
+        self.ledger_conn_id = ledger_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        with decided(context):
+            return self._watch(context)
+
+    def _watch(self, context: Context) -> list[dict[str, Any]]:
+        options = LedgerHook(self.ledger_conn_id).options
+        warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
+        store, told = context["task_state_store"], self._told(context)
+        found: list[dict[str, Any]] = []
+        unread: dict[str, BackfillError] = {}
+        now_told: _Told = {}
+        for target, answer in read_all(self._wanted(options), lambda target: glance(target, options)):
+            before = told.get(target, {})
+            if isinstance(answer, BackfillError):
+                if not isinstance(answer, NotPlanned):
+                    unread[target] = answer
+                    now_told[target] = before
+                continue
+            said, now_told[target] = self._tell(answer, before, warnings)
+            if said:
+                found.append({"target": target, "name": answer.get("name"), "warnings": said})
+        store.set(WARNED, cast("JsonValue", now_told))
+        context["ti"].xcom_push(WARNED, now_told)
+        if unread:
+            target, error = next(iter(unread.items()))
+            raise SourceUnavailable(f"{len(unread)} of {len(told | now_told)} builds cannot be read; {target}: {error}")
+        self.log.info("%d builds, of which %d need attention", len(now_told), len(found))
+        return found
+
+    def _wanted(self, options: StoreOptions) -> Sequence[str]:
+        if (self.folder is None) == (self.targets is None):
+            raise invalid("folder", self.folder, "or targets must be named, and not both")
+        if self.folder is not None:
+            return targets_below(checked("folder", self.folder), options)
+        if isinstance(self.targets, str) or not self.targets:
+            raise invalid("targets", self.targets, "must be a list of locations")
+        return list(self.targets)
+
+    def _tell(
+        self, found: Mapping[str, Any], told: Mapping[str, int], warnings: Warnings
+    ) -> tuple[dict[str, str], dict[str, int]]:
+        """What has to be said of a build, and when each kind was told. What does not hold any more is forgotten."""
+        if found.get("lag") is not None:
+            tell_progress(found)
+        idle = None if self.warn_idle is None else self.warn_idle.total_seconds()
+        said = unattended(found, warnings.warn_lag, idle)
+        new = due(said, told, found["seen"])
+        warnings.send(new, found)
+        return said, {kind: found["seen"] if kind in new else told[kind] for kind in said}
+
+    def _told(self, context: Context) -> _Told:
+        """What an earlier try of this run has told, else the run before. What is damaged is told again."""
+        known = context["task_state_store"].get(WARNED)
+        if known is None:
+            known = context["ti"].xcom_pull(self.task_id, key=WARNED, include_prior_dates=True)
+        stored = known if isinstance(known, Mapping) else {}
+        return {target: times_told(kinds, now_ms()) for target, kinds in stored.items()}
