@@ -248,7 +248,7 @@ def not_served(request: Request, error: Exception) -> JSONResponse:
 
 
 _WAYS_OUT = {
-    401: "Sign in to Airflow again, then reload the page.",
+    401: "Send a valid token of Airflow's API. On the page: reload it to sign in.",
     403: "Send it from Airflow's own page, with the permission that the page's documentation names.",
     415: "Send it as JSON.",
 }

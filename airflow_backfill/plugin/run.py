@@ -26,7 +26,8 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     """Of the run that started a task of the table last, even if none of its tasks has drawn an attempt, because their
     goals were reached: ``failed``, the task instances to clear; ``gate``, why tasks of the build wait, in words;
     ``gate_at``, when they looked at that last, in milliseconds since 1970: in the triggerer a task does not say more;
-    ``asked``, the approvals that nobody has answered. Nothing of all this if no run is left.
+    ``asked``, the approvals that nobody has answered; ``refused``, those that failed, and who rejected them. Nothing of
+    all this if no run is left.
     """
     ours = rendered("target").in_((table.target, f"{table.target}/"))
     started = (
@@ -39,7 +40,8 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     )
     newest = session.scalar(started) or table.last
     if newest is None:
-        return {"dag_id": table.dag_id, "run_id": None, "failed": [], "gate": [], "gate_at": None, "asked": []}
+        nothing: dict[str, Any] = {name: [] for name in ("failed", "gate", "asked", "refused")}
+        return {"dag_id": table.dag_id, "run_id": None, **nothing, "gate_at": None}
     run = (TaskInstance.dag_id == newest.dag_id, TaskInstance.run_id == newest.run_id)
     failed = (
         select(TaskInstance)
@@ -52,28 +54,36 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .join(Rendered, same_instance(TaskInstance, Rendered))
         .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING, ours)
     )
-    asked = (
+    unanswered = and_(HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
+    approvals = (
         select(TaskInstance, HITLDetail)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
-        .where(*run, HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
+        .where(*run, or_(unanswered, TaskInstance.state == "failed"))
     )
     drawn = (task for task in table.tasks if (task.dag_id, task.run_id) == (newest.dag_id, newest.run_id))
     worked = next(drawn, newest)
     mine = _place(worked.task_id, -1), _place(worked.task_id, worked.map_index)
     waited_for = _waited_for(session, newest)
     told = [(value, at) for task, n, value, at in session.execute(waiting) if _place(task, n) in mine]
+    ours_too = [
+        (task, detail)
+        for task, detail in session.execute(approvals)
+        if table.target in waited_for.get((task.task_id, task.map_index), ())
+        or ((task.task_id, task.map_index) not in waited_for and _place(task.task_id, task.map_index) in mine)
+    ]
+    refused = [(task, detail) for task, detail in ours_too if task.state == "failed"]
     return {
         "dag_id": newest.dag_id,
         "run_id": newest.run_id,
-        "failed": [_instance(task) for task in session.scalars(failed)],
+        "failed": [_instance(task) for task in [*(task for task, _ in refused), *session.scalars(failed)]],
         "gate": [reason for value, _ in told for reason in _texts(value)],
         "gate_at": min((round(1000 * at.timestamp()) for _, at in told), default=None),
         "asked": [
             {**_instance(task), "subject": detail.subject, "options": detail.options}
-            for task, detail in session.execute(asked)
-            if table.target in waited_for.get((task.task_id, task.map_index), ())
-            or ((task.task_id, task.map_index) not in waited_for and _place(task.task_id, task.map_index) in mine)
+            for task, detail in ours_too
+            if task.state != "failed"
         ],
+        "refused": [{**_instance(task), "by": detail.responded_by_user_name} for task, detail in refused],
     }
 
 

@@ -89,6 +89,16 @@ def asks(dag_id: str, task_id: str, map_index: int) -> None:
         _put(session, HITLDetail, ti_id=instance, **question, params_input={}, assignees=[])
 
 
+def rejects(dag_id: str, task_id: str, map_index: int, by: str | None) -> None:
+    """A user rejects what the task has asked for; None: nobody answers in time."""
+    where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
+    with create_session() as session:
+        session.execute(update(TaskInstance).filter_by(**where).values(state="failed"))
+        if by is not None:
+            answer = {"responded_at": NOW, "responded_by": {"id": by, "name": by}, "chosen_options": ["Reject"]}
+            session.execute(update(HITLDetail).values(**answer))
+
+
 def worked(dag_id: str, task_id: str, target: str, *, task: str = "snapshot", **told: Any) -> Attempt:
     """A task that drew an attempt at the target; ``task`` is its application."""
     attempt = BuildReader(target).draw_attempt({"task": task, "dag_id": dag_id, "task_id": task_id})

@@ -270,6 +270,20 @@ def test_the_approval_of_a_build_with_lanes_is_asked_of_it(client: Client, targe
     assert [one["task_id"] for one in page(client)["run"]["asked"]] == ["orders.approve"]
 
 
+@pytest.mark.parametrize(("by", "said"), [("ann", "rejected by ann"), (None, "not approved in time")])
+def test_a_hand_off_that_is_refused_is_told_and_cleared_with_the_tasks_that_failed_of_it(
+    client: Client, target: str, by: str | None, said: str
+) -> None:
+    """A consumer of the log that is cleared alone would find it refused again."""
+    database.asks("orders_dag", "orders.approve", -1)
+    database.rejects("orders_dag", "orders.approve", -1, by)
+    worked("orders_dag", "orders.consume_log", target, task="consume_log", state="failed")
+    found = page(client)
+    assert found["problems"][0] == f"task orders.approve: the hand-off was {said}"
+    assert [one["task_id"] for one in found["run"]["failed"]] == ["orders.approve", "orders.consume_log"]
+    assert found["run"]["asked"] == []
+
+
 @pytest.mark.parametrize("minutes", [-5, 5])
 def test_the_clock_of_the_api_server_may_be_five_minutes_wrong(
     minutes: int, client: Client, target: str, monkeypatch: pytest.MonkeyPatch

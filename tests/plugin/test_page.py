@@ -147,8 +147,11 @@ def test_a_hand_off_is_rejected_and_its_build_cancelled(airflow: AirflowProcess)
         page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'clicks')}")
         press(page, "Reject", "Airflow has received your answer: Reject")
         airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
-        page.get_by_text("task clicks.approve failed; see its log").first.wait_for()  # without a reload
-        page.get_by_role("button", name=re.compile("^Clear clicks.approve")).wait_for()
+        page.get_by_text("task clicks.approve: the hand-off was rejected by ed").first.wait_for()  # without a reload
+        airflow.wait("its end", lambda: states(airflow, "shop_clicks").get("clicks.consume_log") == "failed")
+        press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
+        airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
+        page.get_by_role("button", name="Reject", exact=True).wait_for()
         page.get_by_role("button", name="Cancel …").click()
         page.get_by_role("textbox", name="Why").fill("not wanted any more")
         page.get_by_role("button", name="Cancel", exact=True).click()

@@ -13,7 +13,7 @@ class Refused extends Error {
     super(said.message ?? said.detail ?? `the server answered ${status}`);
     this.status = status;
     this.code = said.code ?? `HTTP ${status}`;
-    this.way_out = said.way_out ?? (status === 401 ? "You are signed out. Reload the page to sign in." : undefined);
+    this.way_out = status === 401 ? "You are signed out. Reload the page to sign in." : said.way_out;
   }
 }
 
