@@ -19,6 +19,8 @@ from bench.tables import Tables
 
 TABLES = 20
 POLL_SECONDS = 0.1
+WARM_UP_ROUNDS = 3
+"""A service works for hours: Java has compiled its code then."""
 
 
 def followers(tables: Tables, base: str, rounds: int) -> Race:
@@ -31,7 +33,7 @@ def followers(tables: Tables, base: str, rounds: int) -> Race:
 
         alone = follower(tables, base)
         contenders = {f"{TABLES} followers in a service": together, "one follower, its own start": alone}
-        return Race(f"followers of {TABLES} small tables", contenders).run(rounds)
+        return Race(f"followers of {TABLES} small tables", contenders).run(rounds, WARM_UP_ROUNDS)
 
 
 @contextmanager

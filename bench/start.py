@@ -19,12 +19,14 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.exec
 
 
 def submit(script: str, *arguments: str, java: str | None = None) -> list[str]:
-    """The command that starts an application, with the options of ``environment/quick.py`` for Java, or others."""
+    """The command that starts an application, with the memory of the examples and the options of
+    ``environment/quick.py`` for Java, or others.
+    """
     confs = session_confs() | quick.confs() | {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     if java is not None:
         confs["spark.driver.extraJavaOptions"] = java
     settings = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
-    return [str(SUBMIT), "--master", "local[2]", *settings, script, *arguments]
+    return [str(SUBMIT), "--master", "local[2]", "--driver-memory", "2g", *settings, script, *arguments]
 
 
 def seconds_to_start(times: int, *, quickly: bool) -> float:
