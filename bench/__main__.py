@@ -38,7 +38,7 @@ from bench.start import seconds_to_start
 from bench.tables import Tables
 from bench.through_airflow import through_airflow
 from bench.topics import histories
-from bench.verification import verification
+from bench.verification import surcharge, verification
 from bench.wide import COLUMNS, wide
 
 HERE = Path(__file__).parent
@@ -190,6 +190,7 @@ class Measures:
     def by_name(self) -> dict[str, Callable[[], list[str]]]:
         return {
             "plan": self.plan,
+            "surcharge": self.surcharge,
             "snapshot": self.large_snapshot,
             "small snapshot": self.small_snapshot,
             "log": self.log,
@@ -289,6 +290,10 @@ class Measures:
             found += [race.row("incremental proof", "bare copy", "at most 0.4", named=True)]
             found += [race.row("sampled proof", "full proof", "at most 1", named=True)]
         return found
+
+    def surcharge(self) -> list[str]:
+        races = [surcharge(self.spark, self.tables, *each, self.rounds) for each in self._sources()]
+        return [*HEAD, *(race.row("with digests", "without", "at most 1.05", named=True) for race in races)]
 
     def topic(self) -> list[str]:
         race = histories(self.spark, self.tables, RECORDS, 4, self.rounds)

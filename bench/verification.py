@@ -14,6 +14,7 @@ from bench.ratio import Contender, Race, Timed
 from bench.tables import Tables
 
 NONE = MaxLag(epochs=0)
+WARM_UP_ROUNDS = 2
 
 
 def verification(
@@ -43,3 +44,21 @@ def verification(
     contenders = {f"{kind.value} proof": ours(kind) for kind in ProofKind}
     contenders["bare copy"] = c.copying(spark, tables, source, 1, select)
     return Race(f"proof of {rows:,} rows", contenders).run(rounds)
+
+
+def surcharge(
+    spark: SparkSession, tables: Tables, source: str, key: Sequence[str], select: Sequence[str], rounds: int
+) -> Race:
+    """The copy of a build that is proven incrementally, which adds up digests, and of one that is not."""
+    rows = spark.read.format("delta").load(source).count()
+
+    def copy(kind: ProofKind) -> Contender:
+        def prepare(number: int) -> Timed:
+            target = tables.fresh(f"copied-{kind.value}-{number}")
+            c.planned(spark, source, target, key, select, proof=kind)
+            return lambda: c.snapshot(spark, target, c.WHOLE)
+
+        return prepare
+
+    contenders = {"with digests": copy(ProofKind.INCREMENTAL), "without": copy(ProofKind.FULL)}
+    return Race(f"copy of {rows:,} rows", contenders).run(rounds, WARM_UP_ROUNDS)

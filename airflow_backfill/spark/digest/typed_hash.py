@@ -55,5 +55,4 @@ def _nullable(value: Column, kind: DataType) -> Iterator[Column]:
 
 def _word(flags: list[Column]) -> Column:
     """The flags as the bits of one long."""
-    bits = [F.when(flag, F.lit(1 << n).cast("long")).otherwise(F.lit(0).cast("long")) for n, flag in enumerate(flags)]
-    return reduce(Column.bitwiseOR, bits)
+    return reduce(Column.bitwiseOR, [F.shiftleft(flag.cast("long"), n) for n, flag in enumerate(flags)])
