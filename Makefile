@@ -25,13 +25,14 @@ $(READY): environment/setup.sh environment/install_uv.sh environment/lock.txt $(
 quick: lint  ## lint, and the tests that need neither Java nor a server: at most 90 seconds on two cores
 	$(BIN)/python -m pytest -p tests.quick -n 2 -q
 
-test: lint  ## everything CI runs
+test: lint docs  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=0 --durations-min=2
 
 docs: $(READY)  ## the documentation as HTML, in build/docs; a warning is an error
 	$(BIN)/sphinx-build -W -b html docs build/docs
 
 soak: $(READY)  ## very many simulated builds, whole builds again, a large epoch, a dead broker, bugs put back: over two hours
+	$(BIN)/python -m tests.simulation.hunt
 	$(BIN)/python -m tests.simulation.soak $(SEEDS)
 	$(BIN)/python -m pytest -m soak --durations=0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Variable
 
 from airflow_backfill.builds.folder import read_all, targets_below
 from airflow_backfill.builds.glance import glance
@@ -18,7 +18,6 @@ from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_store import StoreOptions
 from airflow_backfill.notifications.metrics import tell_progress
 from airflow_backfill.notifications.warnings import (
-    WARNED,
     Callbacks,
     Warnings,
     callbacks_in,
@@ -29,7 +28,6 @@ from airflow_backfill.notifications.warnings import (
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-    from pydantic import JsonValue
 
 _Told = dict[str, dict[str, int]]
 """By target and kind of warning: when it was told, in milliseconds since 1970."""
@@ -41,8 +39,9 @@ class WatchOperator(BaseOperator):
     DAG is paused, or whose machine has died. Give it a DAG of its own that runs every few minutes. It also sends the
     builds' metrics. It reads only, and starts no Spark.
 
-    What is told is not told again for a day while it lasts. A build that cannot be read fails the task, after the
-    others were told. Returns the builds that need attention, each with the messages of its warnings.
+    What is told is not told again for a day while it lasts: Airflow's variable ``table_backfill_watch/DAG/TASK`` says
+    when that was. A build that cannot be read fails the task, after the others were told. Returns the builds that need
+    attention, each with the messages of its warnings.
 
     :param folder: looks at every build below this folder. (templated)
     :param targets: looks at the builds of these targets. Name one of both. (templated)
@@ -85,7 +84,8 @@ class WatchOperator(BaseOperator):
     def _watch(self, context: Context) -> list[dict[str, Any]]:
         options = LedgerHook(self.ledger_conn_id).options
         warnings = Warnings(context, self.log, self.on_warning_callback, self.warn_lag)
-        store, told = context["task_state_store"], self._told(context)
+        name = f"table_backfill_watch/{self.dag_id}/{self.task_id}"
+        told = self._told(name)
         found: list[dict[str, Any]] = []
         unread: dict[str, BackfillError] = {}
         now_told: _Told = {}
@@ -99,8 +99,8 @@ class WatchOperator(BaseOperator):
             said, now_told[target] = self._tell(answer, before, warnings)
             if said:
                 found.append({"target": target, "name": answer.get("name"), "warnings": said})
-        store.set(WARNED, cast("JsonValue", now_told))
-        context["ti"].xcom_push(WARNED, now_told)
+        if now_told != told:
+            Variable.set(name, now_told, serialize_json=True)
         if unread:
             target, error = next(iter(unread.items()))
             raise SourceUnavailable(f"{len(unread)} of {len(told | now_told)} builds cannot be read; {target}: {error}")
@@ -128,10 +128,11 @@ class WatchOperator(BaseOperator):
         warnings.send(new, found)
         return said, {kind: found["seen"] if kind in new else told[kind] for kind in said}
 
-    def _told(self, context: Context) -> _Told:
-        """What an earlier try of this run has told, else the run before. What is damaged is told again."""
-        known = context["task_state_store"].get(WARNED)
-        if known is None:
-            known = context["ti"].xcom_pull(self.task_id, key=WARNED, include_prior_dates=True)
+    def _told(self, name: str) -> _Told:
+        """What earlier runs have told. What is damaged is told again."""
+        try:
+            known = Variable.get(name, default=None, deserialize_json=True)
+        except ValueError:
+            known = None
         stored = known if isinstance(known, Mapping) else {}
         return {target: times_told(kinds, now_ms()) for target, kinds in stored.items()}

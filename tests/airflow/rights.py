@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from airflow_backfill.builds.cleaning import clean
+from airflow_backfill.builds.folder import targets_below
+from airflow_backfill.builds.glance import glance
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.builds.status import status
 from airflow_backfill.core.gates.gate import Ready
@@ -54,7 +57,8 @@ def main(folder: Path) -> None:
     watch = GateWatch(str(target), MaxLag(epochs=0))
     with only_read(source, target, beside):  # the triggerer, and whoever looks
         assert isinstance(watch.gate().verdict, Ready) and isinstance(watch.live().verdict, Ready)
-        assert status(str(target))["phase"] == "consume_log"
+        assert status(str(target))["phase"] == glance(str(target))["phase"] == "consume_log"
+        assert targets_below(str(folder), None) == [str(target)]
 
     with only_read(source, target, *(path for path in beside.iterdir() if path.name != "commands")):  # whoever orders
         assert ordered(str(target), Command(Verb.HOLD)) == 1
@@ -69,6 +73,10 @@ def main(folder: Path) -> None:
     with only_read(source):
         state = built(source, target, "upstream")
     assert state.applied == 6
+
+    cleaned = ("attempts", "proofs", "explanations")
+    with only_read(source, target, *(path for path in beside.iterdir() if path.name not in cleaned)):
+        assert clean(str(target), 1)["errors"] == 0
 
 
 if __name__ == "__main__":

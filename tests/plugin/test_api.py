@@ -89,6 +89,10 @@ def test_a_command_says_who_gave_it(client: Client, target: str) -> None:
         *("throttle", 7, "editor", "nightly load", "page"),
     )
     assert said["at"] is not None and said["acknowledged"] is False
+    with settings.Session() as session:
+        [extra] = session.scalars(select(Log.extra))
+    audit = json.loads(extra)
+    assert (audit["target"], audit["rate"], audit["why"], audit["number"]) == (target, 7, "nightly load", 1)
 
 
 @pytest.mark.parametrize(

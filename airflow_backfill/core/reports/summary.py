@@ -15,6 +15,7 @@ from airflow_backfill.core.source.glance import Ahead
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.strategies.strategy import strategy_of
 from airflow_backfill.core.values.duration import lasting
+from airflow_backfill.core.values.phase import Phase
 
 ALARM_FRACTION = 0.25
 """Warn when less than this fraction of the source's retention is left."""
@@ -111,7 +112,8 @@ def lag(state: BuildState, source: Ahead, now: int) -> dict[str, int | None]:
 
 def unread(state: BuildState, now: int) -> dict[str, int] | None:
     """How long Kafka still keeps the first unread record of the history (``readable``), and how long it keeps a record
-    (``kept``), in milliseconds. None if nothing is unread, or Kafka's retention is unlimited or unknown.
+    (``kept``), in milliseconds. None if nothing is unread, the build is cancelled, or Kafka's retention is unlimited or
+    unknown.
 
     Both are as the build's newest round has found them. Kafka may delete earlier by ``retention.bytes``.
     """
@@ -119,7 +121,7 @@ def unread(state: BuildState, now: int) -> dict[str, int] | None:
     first = [
         (split.expires, split.oldest or 0) for split in (partitions or {}).values() if split.left and split.expires
     ]
-    if not first:
+    if not first or state.phase is Phase.CANCELLED:
         return None
     expires, oldest = min(first)
     return {"readable": max(expires - now, 0), "kept": expires - oldest}

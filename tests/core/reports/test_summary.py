@@ -178,6 +178,12 @@ def test_a_topic_that_deletes_soon_is_warned_of(half_read: TopicModel, hours: in
     assert warning is None or "retention.ms" in warning
 
 
+def test_a_cancelled_build_needs_no_past(half_read: TopicModel) -> None:
+    half_read.order(Command(Verb.CANCEL))
+    half_read.run(CANCEL)
+    assert told(half_read.state(), None, None, 12 * HOUR)["history_left"] is None
+
+
 def test_what_is_read_needs_no_past(half_read: TopicModel) -> None:
     while not half_read.state().read:
         half_read.run(SnapshotGoal(0, 1, RoundSize(10**9)))

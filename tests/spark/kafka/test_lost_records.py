@@ -11,14 +11,18 @@ from pyspark.sql import DataFrame
 
 from airflow_backfill.builds.ordering import ordered
 from airflow_backfill.core.errors import KafkaLost, NotAllowedNow, SourceReplaced, TopicMissing
+from airflow_backfill.core.reports.summary import told, unread
 from airflow_backfill.core.splits.partitions import splits_of
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.round_size import RoundSize
+from airflow_backfill.ledger.reader import BuildReader
+from airflow_backfill.spark.kafka import broker
 from airflow_backfill.spark.kafka.landing_table import LandingTable
 from airflow_backfill.spark.kafka.records import TopicRecords
 from demo.kafka.topic import COMPACTED, Record, Topic
 from tests.spark.kafka.topics import Landing, MakeBuild, everything, numbered, row
 
+DAY_MS = 86_400_000
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("connection")]
 
 
@@ -41,6 +45,35 @@ def test_history_that_is_lost_stops_by_name(topic: Topic, make_build: MakeBuild)
         with pytest.raises(error):
             build.snapshot()
     assert build.content() == []
+
+
+def test_it_is_known_how_long_kafka_keeps_what_is_unread(
+    topic: Topic, make_build: MakeBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of the plan, then as of each round; also while the build is paused, and by what was configured meanwhile."""
+    monkeypatch.setattr(broker, "AGE_SECONDS", 60)  # a busy machine needs longer to read the first record
+    topic.create(config={"retention.ms": str(7 * DAY_MS)})
+    topic.send(numbered(40))
+    build = make_build()
+    build.size = RoundSize(rows=10)
+    build.plan()
+    written = topic.records(0)[0].timestamp()[1]
+
+    def told_at(now: int) -> dict[str, int] | None:
+        state = BuildReader(build.target).state()
+        found = unread(state, now)
+        assert told(state, None, None, now)["history_left"] == (None if found is None else found["readable"])
+        return found
+
+    assert told_at(written + DAY_MS) == {"readable": 6 * DAY_MS, "kept": 7 * DAY_MS}
+    topic.configure({"retention.ms": str(2 * DAY_MS)})
+    build.first_rounds(1)
+    assert (told_at(written) or {})["kept"] == 2 * DAY_MS
+    topic.configure({"retention.ms": "-1"})
+    build.first_rounds(2)
+    assert told_at(written) is None, "for ever"
+    build.snapshot()
+    assert told_at(written) is None
 
 
 @pytest.mark.soak
