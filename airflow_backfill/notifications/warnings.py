@@ -53,7 +53,7 @@ def unattended(found: Mapping[str, Any], warn_lag: float | None, warn_idle: floa
     health = found["health"]
     said = warnings(found, warn_lag)
     idle = 0 if health["since"] is None else found["seen"] - health["since"]
-    if health["needs_attention"]:
+    if health["needs_attention"] and "stuck" not in said:
         waits = "waiting for " if health["condition"] == Condition.WAITING.value else ""
         said["attention"] = ". ".join(part for part in (f"{waits}{health['why']}", health["way_out"]) if part)
     elif health["condition"] == Condition.STARVED.value and warn_idle is not None and idle > warn_idle * 1000:

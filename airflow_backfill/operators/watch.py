@@ -89,7 +89,8 @@ class WatchOperator(BaseOperator):
         found: list[dict[str, Any]] = []
         unread: dict[str, BackfillError] = {}
         now_told: _Told = {}
-        for target, answer in read_all(self._wanted(options), lambda target: glance(target, options)):
+        targets = self._wanted(options)
+        for target, answer in read_all(targets, lambda target: _glanced(target, options)):
             before = told.get(target, {})
             if isinstance(answer, BackfillError):
                 if not isinstance(answer, NotPlanned):
@@ -99,12 +100,13 @@ class WatchOperator(BaseOperator):
             said, now_told[target] = self._tell(answer, before, warnings)
             if said:
                 found.append({"target": target, "name": answer.get("name"), "warnings": said})
+        now_told = {target: kinds for target, kinds in now_told.items() if kinds}
         if now_told != told:
             Variable.set(name, now_told, serialize_json=True)
         if unread:
             target, error = next(iter(unread.items()))
-            raise SourceUnavailable(f"{len(unread)} of {len(told | now_told)} builds cannot be read; {target}: {error}")
-        self.log.info("%d builds, of which %d need attention", len(now_told), len(found))
+            raise SourceUnavailable(f"{len(unread)} of {len(targets)} builds cannot be read; {target}: {error}")
+        self.log.info("%d of %d builds need attention", len(found), len(targets))
         return found
 
     def _wanted(self, options: StoreOptions) -> Sequence[str]:
@@ -136,3 +138,12 @@ class WatchOperator(BaseOperator):
             known = None
         stored = known if isinstance(known, Mapping) else {}
         return {target: times_told(kinds, now_ms()) for target, kinds in stored.items()}
+
+
+def _glanced(target: str, options: StoreOptions) -> dict[str, Any]:
+    """A look at a build. SourceUnavailable also if its source cannot be read now: the next look may tell more."""
+    found = glance(target, options)
+    trouble = found["trouble"]
+    if trouble is not None and trouble["retry"]:
+        raise SourceUnavailable(trouble["message"])
+    return found

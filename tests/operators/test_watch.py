@@ -126,6 +126,25 @@ def test_a_build_that_nobody_works_on_is_told_after_an_hour(runs, build):
     assert runs.told == []
 
 
+def test_an_application_that_has_died_is_told_once(runs, build):
+    """Not as two kinds: the machine is gone, and Airflow may not know."""
+    build.plan()
+    where = {"dag_id": "d", "task_id": "orders.snapshot", "run_id": "r", "map_index": -1}
+    build.reader.control.announce(build.reader.draw_attempt({"task": "snapshot", **where}), {})
+    runs.look(hours=1)
+    assert runs.kinds == [("orders", "stuck")] and "clear its task" in runs.told[0]["message"]
+
+
+def test_a_source_that_does_not_answer_now_is_no_alarm_but_a_retry(runs, build, monkeypatch):
+    build.plan()
+    trouble = {"code": "SOURCE_UNAVAILABLE", "message": "the store is slow", "retry": True}
+    read = watch.glance
+    monkeypatch.setattr(watch, "glance", lambda *given: {**read(*given), "trouble": trouble})
+    with pytest.raises(AirflowException, match=r"1 of 1 builds cannot be read; .* the store is slow"):
+        runs.look()
+    assert runs.told == []
+
+
 def test_pending_epochs_are_told_by_age(runs, build):
     build.plan()
     build.run(READ)
