@@ -168,9 +168,11 @@ def _best(replay: Replay, snapshot: float, speeds: Speeds, size: RoundSize, plan
 def described(found: dict[str, Any]) -> list[str]:
     """The rehearsal as lines."""
     speeds = "measured on a sample" if found["measured"] else "as usual for so many cores"
-    if found["crowding"] > 1:
-        speeds += f"; everything {found['crowding']:g} times slower, as the plan's own tasks were: other programs work "
-        speeds += "on the same cores, or the store is slow"
+    if found["crowding"] != 1:
+        speeds += (
+            f"; everything takes {found['crowding']:g} times as long, as the plan's own tasks did, because of the "
+        )
+        speeds += "machine, other programs on its cores, or the store"
     lines = [
         f"rehearsal: the last {lasting(found['replayed_seconds'])} with {found['replayed_epochs']:,} epochs, replayed; "
         f"copies {found['copy_bytes_per_second']:,} bytes/s, applies {found['apply_rows_per_second']:,} rows/s, "

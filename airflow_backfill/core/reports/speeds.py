@@ -40,8 +40,8 @@ class Speeds:
     """What the first round of the log takes in addition."""
     measured: bool = False
     crowding: float = 1.0
-    """How many times as long as usual everything takes, because others work on the same cores or the store is slow;
-    contained in the other figures.
+    """How many times as long as usual everything takes, because others work on the same cores, the store is slow, or
+    the machine is slow or fast; contained in the other figures.
     """
 
     def log_seconds(self, epochs: int, rows: int, touched_bytes: float) -> float:

@@ -61,7 +61,7 @@ from airflow_backfill.spark.preflight.two_writers import commit_guarantee
 from airflow_backfill.spark.run.calibration import calibrated
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.session.creation import create_table
-from airflow_backfill.spark.session.crowding import crowding
+from airflow_backfill.spark.session.crowding import crowding, pace
 from airflow_backfill.spark.session.failure import coded, refused_by_defaults
 from airflow_backfill.spark.session.interrupting import CHECK_SECONDS
 from airflow_backfill.spark.session.lost_file import newest_read
@@ -347,7 +347,9 @@ class Planner:
 
     def _work(self, found: Preflight) -> Work:
         """The work of reading the source once, at usual speeds."""
-        speeds = Speeds.usual(cluster_cores(self._spark)).crowded(crowding(self._spark))
+        keys = found.rows if self._spec.key and self._spec.topic is None else None
+        slow = crowding(self._spark) * (1.0 if keys is None else pace(self._spark, keys, found.at))
+        speeds = Speeds.usual(cluster_cores(self._spark)).crowded(slow)
         planning = (now_ms() - found.at) / 1000
         return Work(found.parts, found.units, found.bytes, found.rows, self._size, speeds, planning=planning)
 

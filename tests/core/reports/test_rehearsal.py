@@ -81,7 +81,7 @@ def test_where_others_work_on_the_same_cores_all_of_it_takes_longer() -> None:
     alone, beside = (rehearse(steady(100, 60), 600, speeds, RoundSize()) for speeds in (usual, usual.crowded(2.0)))
     assert beside["log_seconds"] == pytest.approx(2 * alone["log_seconds"], abs=0.2)
     assert beside["copy_bytes_per_second"] * 2 == alone["copy_bytes_per_second"]
-    assert "everything 2 times slower" in described(beside)[0] and "slower" not in described(alone)[0]
+    assert "everything takes 2 times as long" in described(beside)[0] and "times as long" not in described(alone)[0]
 
 
 def test_the_best_hour_is_the_one_after_the_rush() -> None:
