@@ -347,7 +347,7 @@ class Planner:
 
     def _work(self, found: Preflight) -> Work:
         """The work of reading the source once, at usual speeds."""
-        keys = found.rows if self._spec.key and self._spec.topic is None else None
+        keys = found.rows if found.files and self._spec.key else None  # those that were counted
         slow = crowding(self._spark) * (1.0 if keys is None else pace(self._spark, keys, found.at))
         speeds = Speeds.usual(cluster_cores(self._spark)).crowded(slow)
         planning = (now_ms() - found.at) / 1000
