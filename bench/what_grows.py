@@ -131,7 +131,7 @@ def newest(folder: Path, files: int) -> str:
     with counted() as requests:
         start = time.process_time()
         BuildReader(target).state()
-        return f"{requests.bytes / 1e6:.1f} of {size / 1e6:.1f} MB, {1000 * (time.process_time() - start):.0f} ms"
+        return f"{requests.bytes / 1e6:.3g} of {size / 1e6:.3g} MB, {1000 * (time.process_time() - start):.0f} ms"
 
 
 def attempts(folder: Path, count: int) -> str:
