@@ -169,10 +169,8 @@ def described(found: dict[str, Any]) -> list[str]:
     """The rehearsal as lines."""
     speeds = "measured on a sample" if found["measured"] else "as usual for so many cores"
     if found["crowding"] != 1:
-        speeds += (
-            f"; everything takes {found['crowding']:g} times as long, as the plan's own tasks did, because of the "
-        )
-        speeds += "machine, other programs on its cores, or the store"
+        speeds += f"; everything takes {found['crowding']:g} times as long, as the plan's own tasks did, because of "
+        speeds += "the machine, other programs on its cores, or the store"
     lines = [
         f"rehearsal: the last {lasting(found['replayed_seconds'])} with {found['replayed_epochs']:,} epochs, replayed; "
         f"copies {found['copy_bytes_per_second']:,} bytes/s, applies {found['apply_rows_per_second']:,} rows/s, "

@@ -132,10 +132,13 @@ def _age(epoch: Epoch, kept: int | None, now: int) -> int:
     return (kept or 0) if gone else max(now - epoch.at, 0)
 
 
-def running_out(told: Mapping[str, Any]) -> str | None:
-    """A warning if the source or Kafka will soon delete what the build still needs; else None."""
+def running_out(found: Mapping[str, Any]) -> str | None:
+    """A warning if the source or Kafka will soon delete what the build still needs, by what is ``told`` of it; else
+    None.
+    """
     for name, warning in _RUNNING_OUT.items():
-        readable, kept = (part["readable"], part["kept"]) if (part := told.get(name)) is not None else (None, None)
+        part = found.get(name) or {}
+        readable, kept = part.get("readable"), part.get("kept")
         if readable is not None and kept is not None and readable <= kept * ALARM_FRACTION:
             return warning.format(left=lasting(readable / 1000))
     return None
