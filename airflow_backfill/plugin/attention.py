@@ -30,11 +30,12 @@ def problems(found: Mapping[str, Any], ended: Sequence[Mapping[str, Any]]) -> li
     ``tasks``.
     """
     phase = found.get("phase")
+    over = phase in (*_DONE, DROPPED)
     failed = [
         *(task for task in found["tasks"] if task["state"] in _FAILED and phase != DROPPED),
-        *(task for task in ended if phase not in (*_DONE, DROPPED)),
+        *(task for task in ended if not over),
     ]
-    refused = (found.get("run") or {}).get("refused", ())
+    refused = () if over else (found.get("run") or {}).get("refused", ())
     said = [f"task {_name(task)}: the hand-off was {_refused(task['by'])}" for task in refused]
     said += [f"task {_name(task)} {_END.get(task['state'], 'failed')}; see its log" for task in failed[:1]]
     if phase not in _DONE and (warning := running_out(found)) is not None:

@@ -282,6 +282,8 @@ def test_a_hand_off_that_is_refused_is_told_and_cleared_with_the_tasks_that_fail
     assert found["problems"][0] == f"task orders.approve: the hand-off was {said}"
     assert [one["task_id"] for one in found["run"]["failed"]] == ["orders.approve", "orders.consume_log"]
     assert found["run"]["asked"] == []
+    built(Path(target).with_name("source"), Path(target), "cancel")
+    assert not any("hand-off" in problem for problem in page(client)["problems"]), "it is over"
 
 
 @pytest.mark.parametrize("minutes", [-5, 5])
