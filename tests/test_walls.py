@@ -189,6 +189,42 @@ def test_sensors_and_operators_do_not_know_each_other():
     assert wrong == []
 
 
+def test_operators_and_sensors_take_nothing_from_triggers_but_what_they_defer_to():
+    """An operator names its trigger to Airflow. What it shares with the trigger is below both."""
+    taken = [
+        f"{file.relative_to(ROOT)}:{line} imports {name}"
+        for file in sources("operators", "sensors")
+        for line, name in imported(file)
+        if name.startswith("airflow_backfill.triggers.") and name.count(".") == 3
+    ]
+    assert taken
+    assert [name for name in taken if not name.endswith("Trigger")] == []
+
+
+FORMATS = {
+    "airflow_backfill.core.delta": {
+        "ledger/delta_source.py",
+        "spark/delta/changes.py",
+        "core/target_table/foreign_commits.py",
+    },
+    "airflow_backfill.spark.delta": {"spark/open_source.py"},
+    "airflow_backfill.ledger.delta_source": {"ledger/open_source.py"},
+}
+"""What knows the format of the source, and who may import it. The target is a Delta table by itself."""
+
+
+@pytest.mark.parametrize("known", FORMATS)
+def test_the_format_of_the_source_is_known_in_one_place(known):
+    who = {
+        str(file.relative_to(PACKAGE)): line
+        for file in sources()
+        if not str(file.relative_to(ROOT)).startswith(known.replace(".", "/"))
+        for line, name in imported(file)
+        if f"{name}.".startswith(f"{known}.")
+    }
+    assert who.keys() == FORMATS[known], who
+
+
 @pytest.mark.parametrize("folder", FLOORS)
 def test_no_room_imports_one_above_it(folder):
     base, floors = PACKAGE / folder, FLOORS[folder]

@@ -10,7 +10,7 @@ from statistics import median
 
 from airflow_backfill.core.delta.epochs import FEED, epoch_of, has_feed, lost, measured
 from airflow_backfill.core.errors import FeedOff, HistoryLost, RecordInvalid
-from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.plan import Plan, SourceFacts
 from airflow_backfill.core.model.registry import lets_keys_be_missing
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.backlog import Backlog
@@ -40,14 +40,16 @@ class DeltaSourceLog:
         # A checksum would be enough to know the table, but a damaged commit must fail now.
         digest = self._log.read(epoch).digest
         check_readable(newest.protocol, f"the source {spec.table}")
-        if not lets_keys_be_missing(spec.strategy) and not has_feed(metadata):
+        feed = has_feed(metadata)
+        if not lets_keys_be_missing(spec.strategy) and not feed:
             raise FeedOff(
                 f"the source has no change data feed, which the build needs for updates and deletes; switch it on: "
                 f"ALTER TABLE delta.`{spec.source}` SET TBLPROPERTIES ({FEED} = true), then clear the task",
                 source=spec.source,
                 version=epoch,
             )
-        return Admitted(epoch, metadata, digest)
+        facts = SourceFacts(metadata.table_id, epoch, metadata.schema_json, metadata.partition_columns, feed, digest)
+        return Admitted(facts, Retention.of(metadata.configuration))
 
     def recent(self, upto: int, count: int) -> Sequence[Epoch]:
         versions = range(max(0, upto - count + 1), upto + 1)

@@ -19,8 +19,8 @@ from airflow_backfill.failure import decided
 from airflow_backfill.notifications.shown import WAITING, show
 from airflow_backfill.operators.rounds import LogRoundsOperator
 from airflow_backfill.triggers.lag import LagTrigger
-from airflow_backfill.triggers.poll import say_error
 from airflow_backfill.watching.conditions import window_of
+from airflow_backfill.watching.fired import say_error
 from airflow_backfill.watching.gate_watch import GateWatch
 from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.patience import PATIENCE_POLLS, Patience

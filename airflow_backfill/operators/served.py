@@ -23,8 +23,8 @@ from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.service_folder import ServiceFolder
 from airflow_backfill.operators.launch import Launch
 from airflow_backfill.spark_home import ENDS
-from airflow_backfill.triggers.poll import say_error
-from airflow_backfill.triggers.request import LAST, RequestTrigger
+from airflow_backfill.triggers.request import RequestTrigger
+from airflow_backfill.watching.fired import LAST, say_error
 from airflow_backfill.watching.patience import Patience
 from airflow_backfill.watching.request_watch import RequestWatch
 

@@ -19,7 +19,7 @@ from airflow_backfill.failure import decided
 from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.links.target import TargetLink
 from airflow_backfill.notifications.shown import WAITING, show
-from airflow_backfill.triggers.poll import say_error
+from airflow_backfill.watching.fired import say_error
 from airflow_backfill.watching.patience import PATIENCE_POLLS, Patience
 from airflow_backfill.watching.watched_build import WatchedBuild
 

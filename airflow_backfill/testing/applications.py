@@ -21,7 +21,6 @@ from airflow_backfill.core.attempts.goals import Goal, ResumeGoal
 from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.attempts.recovery import recover
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
-from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.errors import InvalidSpec, NotPlanned, TargetExists
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan, SourceFacts, app_id, build_id
@@ -138,10 +137,9 @@ def _planned(options: argparse.Namespace, shell: Shell, me: Attempt) -> tuple[Bu
 def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:
     if spec.topic:
         raise InvalidSpec("topic: no topic can be read without Spark; test this build with Spark", field="topic")
-    admitted = open_source(spec.table).admit(spec)
-    source, feed = admitted.metadata, has_feed(admitted.metadata)
+    source = open_source(spec.table).admit(spec).facts
     if spec.strategy == AUTO:
-        spec = replace(spec, strategy="snapshot" if spec.key and feed else "chain")
+        spec = replace(spec, strategy="snapshot" if spec.key and source.feed else "chain")
     check_lanes(spec, lanes)
     files = FileSplits(tuple(range(len(FILES) + 1)), BYTES, len(FILES), "made up", (1,) * len(FILES))
     target_id = _made(shell, spec, source)
@@ -151,9 +149,7 @@ def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:
         target_id=target_id,
         target_schema_json=source.schema_json,
         target_version=0,
-        source=SourceFacts(
-            source.table_id, admitted.epoch, source.schema_json, source.partition_columns, feed, admitted.digest
-        ),
+        source=source,
         splits=KeyRanges((("1",),), files.bytes, files.rows) if spec.strategy == "arrangement" else files,
         lanes=lanes,
         settings={},
@@ -161,7 +157,7 @@ def _draft(spec: BackfillSpec, lanes: int, shell: Shell) -> Plan:
     )
 
 
-def _made(shell: Shell, spec: BackfillSpec, source: TableMetadata) -> str:
+def _made(shell: Shell, spec: BackfillSpec, source: SourceFacts) -> str:
     """The id of the target, which has the source's columns. If several planners run, the first one's table stays."""
     metadata = TableMetadata(str(uuid4()), source.schema_json, (), {OWNER: spec.name, MADE: "true"})
     with suppress(FileExistsError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,32 +17,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.watching.fired import ERROR
 from airflow_backfill.watching.patience import Patience
 
 if TYPE_CHECKING:
-    from airflow.sdk.types import Logger
+    pass
 
 AT_ONCE = 32
 """Polls of one triggerer that work at once."""
 SLOW_SECONDS = 2.0
 """After this time a poll waits for a store that may never answer, and lets another one work."""
-ERROR = "error"
-"""The key in an event of the error for which the trigger fires."""
 _TURNS = asyncio.Semaphore(AT_ONCE)
 _POOL = ThreadPoolExecutor(1000, "table-backfill-poll")
 """As many threads as a triggerer has waits, unless it is told otherwise: each may meet a store that hangs."""
-
-
-def say_error(log: Logger, event: Mapping[str, Any] | None) -> None:
-    """Say in the log of a resumed task which error its trigger met. If the task does not meet it, nobody else would
-    say why the two send each other to look again and again.
-    """
-    if event is not None and ERROR in event:
-        log.warning(
-            "the triggerer met %s. If this task goes on to wait, the triggerer lacks something that the worker has: "
-            "a package, a mount, or credentials",
-            event[ERROR],
-        )
 
 
 class PollTrigger(BaseTrigger):

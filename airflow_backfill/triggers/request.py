@@ -6,11 +6,9 @@ import asyncio
 from typing import Any
 
 from airflow_backfill.triggers.poll import PollTrigger
+from airflow_backfill.watching.fired import LAST
 from airflow_backfill.watching.instance import Instance
 from airflow_backfill.watching.request_watch import RequestWatch
-
-LAST = "last"
-"""The key in an event of the last heartbeat that was seen, if the work has ended or is lost."""
 
 
 class RequestTrigger(PollTrigger):

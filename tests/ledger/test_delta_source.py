@@ -31,4 +31,4 @@ def test_a_plan_pins_an_epoch_with_its_own_schema(tmp_path: Path) -> None:
     altered = Altered(build.spec.source)
     altered.build = build
     assert DeltaSourceLog(DeltaLog(altered)).admit(build.spec) == planned
-    assert planned.epoch == head == DeltaLog(source).head() - 1
+    assert planned.facts.epoch == head == DeltaLog(source).head() - 1

@@ -6,10 +6,8 @@ vectors, that includes every unchanged row twice. Without any count, the number 
 
 from __future__ import annotations
 
-from airflow_backfill.core.values.commit import Commit, FileTotals
+from airflow_backfill.core.values.commit import ROW_BYTES, Commit, FileTotals
 
-ROW_BYTES = 100
-"""Assumed size of a row in a file without a row count."""
 _CHANGED = (
     "numTargetRowsInserted",
     "numTargetRowsUpdated",

@@ -6,22 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.model.plan import Plan, SourceFacts
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.source.glance import Glance
 from airflow_backfill.core.source.view import SourceView
-from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.core.values.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """A source that can be followed, at its newest epoch."""
 
-    epoch: int
-    metadata: TableMetadata
-    digest: str | None
-    """Digest of the epoch's commit."""
+    facts: SourceFacts
+    retention: Retention
 
 
 class SourceWatch(Protocol):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_backfill.core.delta.changed_rows import ROW_BYTES
 from airflow_backfill.core.splits.files import AtFile, FileSplits
 from airflow_backfill.core.splits.position import Consumed, Position
 from airflow_backfill.core.state.effect import AppendFiles, Asks, FileSize, Nothing
@@ -16,6 +15,7 @@ from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Held, Move, Observed, Read, Wait
 from airflow_backfill.core.strategies.strategy import Progress
 from airflow_backfill.core.strategies.table import TableStrategy
+from airflow_backfill.core.values.commit import ROW_BYTES
 from airflow_backfill.core.values.phase import Event
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.totals import Totals

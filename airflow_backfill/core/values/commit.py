@@ -15,6 +15,10 @@ _NAMED_AGAIN = ("COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFI
 """Operations that add existing files again, with new statistics or ids, and remove none."""
 
 
+ROW_BYTES = 100
+"""Assumed size of a row in a data file without a row count."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileTotals:
     """Sum over one kind of file action. ``rows`` is None if any file has no count."""

@@ -6,12 +6,14 @@ whole table in every round, so the files themselves are handed to Delta (see ``d
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.delta_internals import DeltaVersion, forget
 from airflow_backfill.spark.source.source import DataFile
 
@@ -47,6 +49,9 @@ class SnapshotFiles:
         for indices in ranges:
             chosen.addAll(self._handles.subList(indices.start, indices.stop))
         return self._table.read(chosen)
+
+    def evenly(self, *ranges: range) -> AbstractContextManager[None]:
+        return even_tasks(self._spark, [self.files[n].size for indices in ranges for n in indices])
 
     @cached_property
     def _handles(self) -> Any:

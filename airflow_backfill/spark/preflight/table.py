@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -11,11 +11,12 @@ from pyspark.sql import functions as F
 
 from airflow_backfill.core.errors import DuplicateKey, KeyInvalid, KeyNull
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
+from airflow_backfill.core.model.plan import SourceFacts
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.splits.partitions import Partitions
-from airflow_backfill.core.values.commit import TableMetadata
 from airflow_backfill.core.values.proof_kind import ProofKind
+from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.digest.canonical import check_canonical
@@ -46,14 +47,12 @@ class Preflight:
     """A source that passed the checks, at the epoch to pin."""
 
     spec: BackfillSpec
-    epoch: int
+    source: SourceFacts
+    retention: Retention
     at: int
     """When the epoch was pinned, milliseconds since 1970."""
-    metadata: TableMetadata
     transform: Transform
     target_key: tuple[str, ...]
-    digest: str | None
-    """The hash of the epoch's commit file."""
     recent: Sequence[Epoch]
     """The source's last epochs up to this one, oldest first."""
     parts: int
@@ -63,14 +62,16 @@ class Preflight:
     bytes: int
     rows: int | None
     """None if a file has no row count."""
-    columns: tuple[str, ...] | None = None
-    """The source's columns that the build reads; None: all of them."""
     files: Sequence[DataFile] = ()
     """The data files of the epoch; empty for a topic."""
     partitions: Partitions | None = None
     """The partitions of a topic to pin."""
     expiry: TopicExpiry | None = None
     """How long a topic keeps its history."""
+
+    @property
+    def epoch(self) -> int:
+        return self.source.epoch
 
 
 STEPS = (
@@ -92,8 +93,7 @@ def inspect_source(
     begins(STEPS[1])
     log = open_log(spec.table, spark)
     at, admitted = now_ms(), log.admit(spec)
-    epoch, metadata = admitted.epoch, admitted.metadata
-    schema = schema_of(metadata.schema_json)
+    epoch, schema = admitted.facts.epoch, schema_of(admitted.facts.schema_json)
     if not schema.fields:
         raise KeyInvalid("the source has no columns, so a key cannot name one; check source, then clear the task")
     begins(STEPS[2])
@@ -111,18 +111,16 @@ def inspect_source(
     used = tuple(name for name in transform.source_schema.fieldNames() if name in transform.uses)
     found = Preflight(
         spec=spec,
-        epoch=epoch,
+        source=admitted.facts if spec.select is None else replace(admitted.facts, columns=used),
+        retention=admitted.retention,
         at=at,
-        metadata=metadata,
         transform=transform,
         target_key=key,
-        digest=admitted.digest,
         recent=recent,
         parts=len(files),
         units=len(files),
         bytes=sum(file.size for file in files),
         rows=sum(counts) if len(counts) == len(files) else None,
-        columns=None if spec.select is None else used,
         files=files,
     )
     hashes = GROUP_BYTES * found.rows if found.rows is not None else found.bytes

@@ -15,10 +15,12 @@ from airflow_backfill.core.kafka.offsets import Batch, Offsets
 from airflow_backfill.core.kafka.opening import Expiry, opened
 from airflow_backfill.core.kafka.topic_retention import TopicExpiry
 from airflow_backfill.core.kafka.topic_spec import TopicSpec
+from airflow_backfill.core.model.plan import SourceFacts
 from airflow_backfill.core.model.spec import BackfillSpec
+from airflow_backfill.core.source.source_log import Admitted
 from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.state.effect import Topic
-from airflow_backfill.core.values.commit import TableMetadata
+from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.open_source import open_source as open_log
 from airflow_backfill.spark.kafka.broker import Broker
@@ -64,16 +66,16 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     if spec.source is not None:
         log = open_log(spec.source, spark)
         admitted = log.admit(spec)
-        epoch, metadata, digest = admitted.epoch, admitted.metadata, admitted.digest
-        recent = log.recent(epoch, RECENT_EPOCHS)
-        check_landing(schema_of(metadata.schema_json))
+        epoch, recent = admitted.facts.epoch, log.recent(admitted.facts.epoch, RECENT_EPOCHS)
+        check_landing(schema_of(admitted.facts.schema_json))
         landed = LandingTable(spark, spec.source, wanted.name).greatest(epoch)
         if wanted.checkpoint is not None:
             Ingestion(spark, wanted.checkpoint, spec.source, wanted.name).check()
     topic = broker.ask()
     kept: Mapping[int, Batch] = {}
     if spec.source is None:
-        epoch, metadata, digest, recent = 0, TableMetadata(topic.id, NO_TABLE), None, ()
+        admitted = Admitted(SourceFacts(topic.id, 0, NO_TABLE, (), feed=False), Retention.of({}))
+        epoch, recent = 0, ()
     elif starts := {n: log.start for n, log in topic.logs.items() if log.start > 0 and n in landed}:
         kept = LandingTable(spark, spec.source, wanted.name).kept(epoch, starts, wanted.since)
     retention = broker.retention()
@@ -90,12 +92,11 @@ def inspect_topic(spark: SparkSession, spec: BackfillSpec, wanted: TopicSpec) ->
     partitions = replace(partitions, splits=tuple(first.dated(split) for split in partitions.splits))
     return Preflight(
         spec=spec,
-        epoch=epoch,
+        source=admitted.facts,
+        retention=admitted.retention,
         at=at,
-        metadata=metadata,
         transform=transform,
         target_key=key,
-        digest=digest,
         recent=recent,
         parts=len(partitions),
         units=partitions.rows,

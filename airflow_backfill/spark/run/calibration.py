@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -23,11 +23,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.reports.sample import SAMPLE_BYTES, sampled
 from airflow_backfill.core.reports.speeds import MERGE_SECONDS, Speeds
 from airflow_backfill.core.values.epoch import EpochRange
-from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.settings import cluster_cores
@@ -56,14 +54,15 @@ def calibrated(spark: SparkSession, found: Preflight) -> Speeds:
     sizes = sizes[: max(fitting, 1)]
     if not sum(sizes):
         return usual
-    rows = found.transform.apply(open_source(spark, found.spec.table).files(found.epoch).read(range(len(sizes))))
+    pinned, sample = open_source(spark, found.spec.table).files(found.epoch), range(len(sizes))
+    rows, evenly = found.transform.apply(pinned.read(sample)), lambda: pinned.evenly(sample)
     if not spark.sparkContext.master.startswith("local"):
         copying, reading = Work(lambda: rows.write.format("noop").mode("overwrite").save()), _Reading(spark, found)
         copy_bytes = sum(sizes) / (2 * copying.seconds)
         speeds = replace(usual, copy_bytes=copy_bytes, warm_up_seconds=copying.warm_up, measured=True)
         return reading.measured(speeds)
     with tempfile.TemporaryDirectory(prefix="table-backfill-") as path:
-        return _in_a_copy(rows, sizes, path, found, usual)
+        return _in_a_copy(_Sample(rows, sum(sizes), evenly), path, found, usual)
 
 
 class Work:
@@ -89,16 +88,27 @@ class Work:
         return time.monotonic() - began
 
 
-def _in_a_copy(rows: DataFrame, sizes: Sequence[int], path: str, found: Preflight, usual: Speeds) -> Speeds:
-    """The speeds with which these rows, which are in files of these sizes, are copied to a new table at ``path``, and
-    changes are applied there. Everything has its first time in the order of a build.
+@dataclass(frozen=True)
+class _Sample:
+    """Rows of the first files of the source."""
+
+    rows: DataFrame
+    bytes: int
+    evenly: Callable[[], AbstractContextManager[None]]
+    """In this block they are read as the snapshot reads them."""
+
+
+def _in_a_copy(sample: _Sample, path: str, found: Preflight, usual: Speeds) -> Speeds:
+    """The speeds with which the sample is copied to a new table at ``path``, and changes are applied there. Everything
+    has its first time in the order of a build.
     """
-    spark, key = rows.sparkSession, found.target_key
+    rows, key = sample.rows, found.target_key
+    spark = rows.sparkSession
     made = DeltaTable.create(spark).location(path).addColumns(rows.schema)
     made.property("delta.enableDeletionVectors", "true").execute()
 
     def copy() -> None:
-        with even_tasks(spark, sizes):
+        with sample.evenly():
             apply.append(rows, path, _txn(), "")
 
     copying, reading = Work(copy), _Reading(spark, found)
@@ -115,7 +125,7 @@ def _in_a_copy(rows: DataFrame, sizes: Sequence[int], path: str, found: Prefligh
         some_rows, many_rows = (min(rows, count) for rows in (reading.rows, MANY_ROWS))
         some = applying(some_rows / count) if key and count else None
         commit = Work(lambda: apply.empty(spark, path, _txn(), "")).seconds
-        copy_bytes = sum(sizes) / max(copying.seconds - commit, 0.05)
+        copy_bytes = sample.bytes / max(copying.seconds - commit, 0.05)
         DeltaTable.forPath(spark, path).restoreToVersion(ONE_COPY)
         speeds = replace(usual, copy_bytes=copy_bytes, commit_seconds=commit, warm_up_seconds=copying.warm_up)
         speeds = reading.measured(replace(speeds, measured=True))
@@ -172,7 +182,7 @@ class _Reading:
 
     def _read(self, epochs: EpochRange) -> None:
         found, columns = self._found, self._found.transform.source_schema.fieldNames()
-        changes = self._source.changes(epochs, columns, found.spec.key, feed=has_feed(found.metadata))
+        changes = self._source.changes(epochs, columns, found.spec.key, feed=found.source.feed)
         if found.target_key:
             with net_changes(changes, found.transform, found.target_key) as net:
                 self._net = self._net or net

@@ -11,7 +11,7 @@ from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.target_table.rules import check_rules
 from airflow_backfill.spark.preflight.table import STEPS
 from airflow_backfill.spark.preflight.two_writers import commit_guarantee
-from airflow_backfill.spark.run.planner import Planner, facts_of
+from airflow_backfill.spark.run.planner import Planner
 from airflow_backfill.spark.session.failure import coded
 
 STORE = "the target's store keeps two writers apart"
@@ -114,7 +114,7 @@ class DryRun(Planner):
             target_id="",
             target_schema_json=found.transform.schema.json(),
             target_version=0,
-            source=facts_of(found),
+            source=found.source,
             splits=cut.splits,
             lanes=self._lanes,
             settings=self._settings.to_json(),

@@ -14,7 +14,6 @@ from pyspark.sql.types import StructType
 from airflow_backfill.core.attempts.attempt import run
 from airflow_backfill.core.attempts.goals import CancelGoal, ResumeGoal, TakeOverGoal
 from airflow_backfill.core.attempts.settle_plan import check_same, settle
-from airflow_backfill.core.delta.epochs import has_feed
 from airflow_backfill.core.errors import (
     BackfillError,
     Fenced,
@@ -24,7 +23,7 @@ from airflow_backfill.core.errors import (
     TargetExists,
     UnsafeOption,
 )
-from airflow_backfill.core.model.plan import Plan, SourceFacts, build_id
+from airflow_backfill.core.model.plan import Plan, build_id
 from airflow_backfill.core.model.registry import AUTO, registered
 from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.reports.forecast import Work, forecast, report
@@ -38,7 +37,6 @@ from airflow_backfill.core.target_table.rules import APPEND_ONLY, TXN_RETENTION,
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb, obey
 from airflow_backfill.core.values.phase import Phase
-from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.ledger.admission import OWNER, admit_target
 from airflow_backfill.ledger.clock import now_ms
@@ -310,7 +308,7 @@ class Planner:
             target_id=metadata.table_id,
             target_schema_json=metadata.schema_json,
             target_version=self._empty_through(head),
-            source=facts_of(found),
+            source=found.source,
             splits=splits,
             lanes=self._lanes,
             settings=self._settings.to_json(),
@@ -319,19 +317,18 @@ class Planner:
 
     def _sighted(self, found: Preflight) -> Sighted:
         """What the choice of a strategy depends on."""
-        retention = Retention.of(found.metadata.configuration)
-        expected = forecast(self._work(found), found.recent, found.at, retention)["expected_seconds"]
+        expected = forecast(self._work(found), found.recent, found.at, found.retention)["expected_seconds"]
         try:
             ordered = bool(key_ranges(self._spark, found))
         except KeyInvalid:
             ordered = False
         return Sighted(
-            feed=has_feed(found.metadata),
+            feed=found.source.feed,
             key=bool(self._spec.key),
             ordered=ordered,
             only_adds=all(epoch.only_adds for epoch in found.recent),
             seconds=None if expected["log"] is None else expected["snapshot"] + expected["log"],
-            kept=retention.shorter / 1000,
+            kept=found.retention.shorter / 1000,
             often=lambda: key_ranges(self._spark, found).plan(found.epoch, SPLITS, self._size.bytes)[1],
         )
 
@@ -379,17 +376,8 @@ class Planner:
         notes = list(cut.notes)
         if Location.parse(plan.spec.target).local and plan.lanes > 1:
             notes.append("lanes take turns: a target on file: has one writer at a time")
-        retention, splits, work = Retention.of(found.metadata.configuration), plan.splits, self._work(found)
+        splits, work = plan.splits, self._work(found)
         speeds = self._measured(found, work)
         # For ranges, rows were counted; files may have no counts.
         work = replace(work, bytes=splits.bytes, rows=splits.rows, often=cut.often, speeds=speeds)
-        return report(plan, work, found.recent, found.at, retention, guarantee, notes, advice, found.expiry)
-
-
-def facts_of(found: Preflight) -> SourceFacts:
-    """What the plan says of the source."""
-    metadata = found.metadata
-    feed, partitions = has_feed(metadata), metadata.partition_columns
-    return SourceFacts(
-        metadata.table_id, found.epoch, metadata.schema_json, partitions, feed, found.digest, found.columns
-    )
+        return report(plan, work, found.recent, found.at, found.retention, guarantee, notes, advice, found.expiry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,6 +40,9 @@ class VersionFiles(Protocol):
 
     def read(self, *ranges: range) -> DataFrame:
         """The rows of exactly the files with these indices, at exactly this epoch."""
+
+    def evenly(self, *ranges: range) -> AbstractContextManager[None]:
+        """In the block, a job that reads exactly these files has tasks of about equal bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state.effect import AppendFiles, FileSize, Work
 from airflow_backfill.core.values.piece import Line, Piece
-from airflow_backfill.spark.delta.even_tasks import even_tasks
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.source.source import VersionFiles
 from airflow_backfill.spark.strategies import strategy
@@ -63,7 +62,7 @@ class Rounds(TableRounds):
             return
         chosen = [range(start, stop) for start, stop in work.runs]
         rows = self.transform.apply(self._snapshot.read(*chosen))
-        with even_tasks(self.spark, [self.files[n].bytes for some in chosen for n in some]):
+        with self._snapshot.evenly(*chosen):
             self.append(rows, Piece(Line.FILES, work.runs), txn, text)
 
     @cached_property

@@ -14,7 +14,6 @@ from airflow_backfill.spark.delta.even_tasks import (
     LEAST_BYTES,
     MOST_BYTES,
     end,
-    even_tasks,
     filled,
     task_bytes,
 )
@@ -37,7 +36,7 @@ def test_each_core_has_as_many_files(spark: SparkSession, tmp_path: Path) -> Non
     spark.conf.set(CONFS[0], str(10 * MB))
     try:
         assert rows_of_tasks(pinned.read(range(7))) == [3_000, 3_000, 1_000], "what Spark does by itself"
-        with even_tasks(spark, [file.size for file in pinned.files]):
+        with pinned.evenly(range(7)):
             assert rows_of_tasks(pinned.read(range(7))) == [4_000, 3_000]
         assert spark.conf.get(CONFS[0]) == str(10 * MB)
     finally:
