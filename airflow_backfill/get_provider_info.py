@@ -26,14 +26,14 @@ def get_provider_info() -> dict[str, Any]:
             *("operators.verify", "operators.finish", "operators.upstream", "operators.command"),
             *("operators.cancel", "operators.recover", "operators.repair", "operators.prove", "operators.explain"),
             *("operators.service", "operators.served", "operators.throttle", "operators.approval"),
-            "operators.watch",
+            *("operators.watch", "operators.answer"),
         ),
         "sensors": _modules("sensors.gate", "sensors.await_finish", "sensors.await_epoch", "sensors.admission"),
         "triggers": _modules(
             *("triggers.gate", "triggers.lag", "triggers.finish", "triggers.epoch", "triggers.request"),
             "triggers.admission",
         ),
-        "hooks": _modules("hooks.ledger"),
+        "hooks": _modules("hooks.ledger", "hooks.airflow_api"),
         "connection-types": [
             {
                 "connection-type": "table_backfill",

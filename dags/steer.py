@@ -9,6 +9,8 @@ from airflow.sdk import DAG, Param, task
 from places import spark
 
 from airflow_backfill.core.values.control import Errand, Verb
+from airflow_backfill.hooks.airflow_api import ANSWERS
+from airflow_backfill.operators.answer import AnswerOperator
 from airflow_backfill.operators.cancel import CancelOperator
 from airflow_backfill.operators.command import CommandOperator
 from airflow_backfill.operators.explain import ExplainOperator
@@ -16,7 +18,7 @@ from airflow_backfill.operators.prove import ProveOperator
 from airflow_backfill.operators.recover import RecoverOperator
 from airflow_backfill.operators.repair import RepairOperator
 
-ORDERS = [*(verb.value for verb in Verb), *(errand.value for errand in Errand)]
+ORDERS = [*(verb.value for verb in Verb), *(errand.value for errand in Errand), *ANSWERS]
 TARGET, WHY = "{{ params.target }}", "{{ params.why }}"
 
 with DAG(
@@ -40,6 +42,8 @@ with DAG(
     @task.branch
     def chosen(params: dict | None = None) -> str:
         verb = (params or {})["verb"]
+        if verb in ANSWERS:
+            return "answer"
         return verb if verb in ("cancel", "recover", "repair", "prove", "explain") else "command"
 
     chosen() >> [
@@ -52,6 +56,7 @@ with DAG(
             until="{{ params.until }}",
             why=WHY,
         ),
+        AnswerOperator(task_id="answer", target=TARGET, answer="{{ params.verb }}"),
         CancelOperator(task_id="cancel", target=TARGET, why=WHY, drop="{{ params.drop }}", **spark()),
         RecoverOperator(task_id="recover", target=TARGET, why=WHY, epoch="{{ params.epoch }}", **spark()),
         RepairOperator(task_id="repair", target=TARGET, why=WHY, **spark()),

@@ -18,7 +18,7 @@ from airflow_backfill.builds.ordering import acknowledged, only_drops, ordered
 from airflow_backfill.cli.answer import Answer
 from airflow_backfill.cli.parser import parser
 from airflow_backfill.cli.signing import signature
-from airflow_backfill.cli.store import reader, store_options
+from airflow_backfill.cli.store import connection_named, reader, store_options
 from airflow_backfill.cli.terminal import coloured
 from airflow_backfill.core.errors import BackfillError, InvalidSpec
 from airflow_backfill.core.reports.difference import keys_of
@@ -90,6 +90,18 @@ def _list(options: argparse.Namespace) -> Answer:
     from airflow_backfill.cli.listing import listing
 
     return listing(options.folder, store_options(options.conn_id))
+
+
+def _answer(options: argparse.Namespace) -> Answer:
+    conn_id: str = options.airflow_conn_id
+    with connection_named("--airflow-conn-id", conn_id):
+        from airflow_backfill.hooks.airflow_api import AirflowApiHook
+
+        hook = AirflowApiHook(conn_id)
+        hook.server  # noqa: B018 - read here, so that the error names the option
+    found = hook.answer(options.target, options.command)
+    before = "already had" if found["again"] else "has"
+    return Answer(found, f"task {found['task']} {before} your answer: {options.command}")
 
 
 def _clean(options: argparse.Namespace) -> Answer:
@@ -192,6 +204,8 @@ def _rate(name: str, text: str) -> int | None:
 _ANSWERS: Mapping[str, Callable[[argparse.Namespace], Answer | None]] = {
     "list": _list,
     "status": _status,
+    "approve": _answer,
+    "reject": _answer,
     "cancel": _cancel,
     "clean": _clean,
     "plan": _plan,

@@ -19,6 +19,8 @@ HELP = {
     "release": "end a hold",
     "skip": "for a topic: count the lost records of the history, and go on without them for good",
     "dead-letter": "for a topic: put undecodable records into a table beside the target, and go on without them",
+    "approve": "allow the hand-off that a task of Airflow asks for",
+    "reject": "refuse the hand-off that a task of Airflow asks for",
     "throttle": "limit rows and bytes per second; 0 stops the build, 'none' removes the limits",
     "cancel": "end the build before its hand-off; a new plan resumes it",
     "clean": "remove old explanations, details of old errors, and parts of proofs from the folder beside the target",
@@ -42,11 +44,12 @@ def parser() -> Arguments:
         else:
             command.add_argument("target", help="location of the target table")
         command.add_argument("--json", action="store_true", help="print JSON")
-        command.add_argument(
-            "--conn-id",
-            metavar="ID",
-            help="Airflow connection with the settings of the store; default: the settings of the environment",
-        )
+        if name not in ("approve", "reject"):
+            command.add_argument(
+                "--conn-id",
+                metavar="ID",
+                help="Airflow connection with the settings of the store; default: the settings of the environment",
+            )
         _OPTIONS.get(name, _waiting)(command)
     return arguments
 
@@ -66,6 +69,16 @@ def _waiting(command: argparse.ArgumentParser) -> None:
     _signed(command)
     command.add_argument(
         "--wait", type=float, metavar="SECONDS", help="seconds to wait at most until the build acknowledges the command"
+    )
+
+
+def _answer(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--airflow-conn-id",
+        default="airflow_api",
+        metavar="ID",
+        help="Airflow connection of type http to Airflow's API server: base URL, login and password; default: "
+        "airflow_api, for example in the variable AIRFLOW_CONN_AIRFLOW_API",
     )
 
 
@@ -162,6 +175,8 @@ def _spark(command: argparse.ArgumentParser) -> None:
 _OPTIONS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "list": _nothing,
     "status": _status,
+    "approve": _answer,
+    "reject": _answer,
     "throttle": _throttle,
     "cancel": _cancel,
     "clean": _clean,

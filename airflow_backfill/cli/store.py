@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 
 from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.core.values.options import invalid
@@ -28,14 +29,22 @@ def store_options(conn_id: str | None) -> StoreOptions:
     """
     if conn_id is None:
         return None
-    # Imported here: Airflow takes a second to load. Its warnings must not be mixed with the answer.
+    with connection_named("--conn-id", conn_id):
+        from airflow_backfill.hooks.ledger import LedgerHook
+
+        return LedgerHook(conn_id).options
+
+
+@contextmanager
+def connection_named(option: str, conn_id: str) -> Iterator[None]:
+    """The block imports Airflow, which takes a second to load, and reads a connection. Airflow's warnings are not mixed
+    with the answer. InvalidSpec if there is no such connection.
+    """
     with redirect_stdout(sys.stderr):
         from airflow.sdk.exceptions import AirflowException
 
-        from airflow_backfill.hooks.ledger import LedgerHook
-
         try:
-            return LedgerHook(conn_id).options
+            yield
         except (AirflowException, SourceUnavailable, ValueError) as error:
             said = f"cannot be read ({type(error).__name__}); set the variable AIRFLOW_CONN_{conn_id.upper()}"
-            raise invalid("--conn-id", conn_id, said) from None
+            raise invalid(option, conn_id, said) from None

@@ -26,8 +26,8 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     """Of the run that started a task of the table last, even if none of its tasks has drawn an attempt, because their
     goals were reached: ``failed``, the task instances to clear; ``gate``, why tasks of the build wait, in words;
     ``gate_at``, when they looked at that last, in milliseconds since 1970: in the triggerer a task does not say more;
-    ``asked``, the approvals that nobody has answered; ``refused``, those that failed, and who rejected them. Nothing of
-    all this if no run is left.
+    ``asked``, the approvals that nobody has answered; ``answered``, the answers of the others, and who gave them;
+    ``refused``, those that failed, and who rejected them. Nothing of all this if no run is left.
     """
     ours = rendered("target").in_((table.target, f"{table.target}/"))
     started = (
@@ -40,7 +40,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     )
     newest = session.scalar(started) or table.last
     if newest is None:
-        nothing: dict[str, Any] = {name: [] for name in ("failed", "gate", "asked", "refused")}
+        nothing: dict[str, Any] = {name: [] for name in ("failed", "gate", "asked", "answered", "refused")}
         return {"dag_id": table.dag_id, "run_id": None, **nothing, "gate_at": None}
     run = (TaskInstance.dag_id == newest.dag_id, TaskInstance.run_id == newest.run_id)
     failed = (
@@ -55,10 +55,11 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING, ours)
     )
     unanswered = and_(HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
+    answered = HITLDetail.responded_at.is_not(None)
     approvals = (
         select(TaskInstance, HITLDetail)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
-        .where(*run, or_(unanswered, TaskInstance.state == "failed"))
+        .where(*run, or_(unanswered, answered, TaskInstance.state == "failed"))
     )
     drawn = (task for task in table.tasks if (task.dag_id, task.run_id) == (newest.dag_id, newest.run_id))
     worked = next(drawn, newest)
@@ -81,7 +82,12 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         "asked": [
             {**_instance(task), "subject": detail.subject, "options": detail.options}
             for task, detail in ours_too
-            if task.state != "failed"
+            if task.state != "failed" and not detail.response_received
+        ],
+        "answered": [
+            {**_instance(task), "answer": ", ".join(detail.chosen_options or []), "by": detail.responded_by_user_name}
+            for task, detail in ours_too
+            if task.state != "failed" and detail.response_received
         ],
         "refused": [{**_instance(task), "by": detail.responded_by_user_name} for task, detail in refused],
     }

@@ -154,6 +154,15 @@ def test_steering_a_build(airflow, source, target):
     assert [command.rate for _, command in reader.commands(reader.state().plan.build)] == [500, 0]
 
 
+def test_an_approval_is_answered_from_airflow(airflow, source, target):
+    """The order reaches its task, which says what it lacks."""
+    built(source, target, "plan")
+    airflow.environment["AIRFLOW_CONN_AIRFLOW_API"] = "http://127.0.0.1:9"
+    conf = {"target": str(target), "verb": "approve"}
+    assert airflow.run(DAGS / "steer.py", "steer_table_backfill", conf=conf) == ["failed"]
+    assert "API server does not answer at http://127.0.0.1:9/table-backfill/builds" in airflow.log
+
+
 def test_a_row_is_explained_from_airflow(airflow, source, target):
     built(source, target, "plan")
     conf = {"target": str(target), "verb": "explain", "key": ["id=4 2", 'name="x"']}

@@ -91,6 +91,7 @@ class AirflowProcess:
             **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
             **{f"AIRFLOW__{name}": str(value) for name, value in settings.items()},
             "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW_CONN_AIRFLOW_API": self.url.replace("://", "://ed:ed@"),
             "AIRFLOW_CONN_ARCHIVE": json.dumps({"conn_type": "table_backfill", "extra": ARCHIVE}),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),

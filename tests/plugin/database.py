@@ -89,6 +89,12 @@ def asks(dag_id: str, task_id: str, map_index: int) -> None:
         _put(session, HITLDetail, ti_id=instance, **question, params_input={}, assignees=[])
 
 
+def answers() -> list[tuple[list[str] | None, str | None]]:
+    """What was answered to each question, and by whom."""
+    with create_session() as session:
+        return [(one.chosen_options, one.responded_by_user_name) for one in session.scalars(select(HITLDetail))]
+
+
 def rejects(dag_id: str, task_id: str, map_index: int, by: str | None) -> None:
     """A user rejects what the task has asked for; None: nobody answers in time."""
     where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}

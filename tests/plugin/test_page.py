@@ -113,6 +113,10 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
         airflow.wait("the end of orders", lambda: phase(airflow, "orders") == "finished")
         page.get_by_text("Proven equal to the source").wait_for()  # without a reload
 
+    command_line = ("-m", "airflow_backfill.cli.main")
+    airflow.run(*command_line, "approve", str(airflow.place / "marts" / "orders"))  # as the page did: no second answer
+    with pytest.raises(AssertionError, match="has the answer Approve by ed"):
+        airflow.run(*command_line, "reject", str(airflow.place / "marts" / "orders"))
     events = airflow.ask("ada", "GET", "api/v2/eventLogs?limit=200&dag_id=shop_orders")["event_logs"]
     said = {(one["event"], one["owner"]) for one in events}
     assert {(f"table_backfill_{verb}", "ed") for verb in (*given, "prove")} <= said
@@ -152,6 +156,13 @@ def test_a_hand_off_is_rejected_and_its_build_cancelled(airflow: AirflowProcess)
         press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
         airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
         page.get_by_role("button", name="Reject", exact=True).wait_for()
+
+        order = {"verb": "reject", "target": str(airflow.place / "marts" / "clicks")}
+        airflow.ask("ed", "POST", "api/v2/dags/steer_table_backfill/dagRuns", {"logical_date": None, "conf": order})
+        airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
+        airflow.wait("its end", lambda: states(airflow, "shop_clicks").get("clicks.consume_log") == "failed")
+        press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
+        airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
         page.get_by_role("button", name="Cancel …").click()
         page.get_by_role("textbox", name="Why").fill("not wanted any more")
         page.get_by_role("button", name="Cancel", exact=True).click()
