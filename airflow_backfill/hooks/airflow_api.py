@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -42,18 +44,19 @@ class AirflowApiHook(BaseHook):
         """The connection."""
         return connection("airflow_conn_id", self.airflow_conn_id)
 
-    def client(self) -> httpx.Client:
-        """A client of the server, signed in."""
+    @contextmanager
+    def signed_in(self) -> Iterator[httpx.Client]:
+        """A client of the server, as the connection's user."""
         import httpx
 
         found = self.server
-        client = httpx.Client(base_url=self._base_url(), timeout=TIMEOUT_SECONDS)
-        token = found.password
-        if found.login:
-            user = {"username": found.login, "password": found.password or ""}
-            token = self._asked(client, "POST", "auth/token", user)["access_token"]
-        client.headers["Authorization"] = f"Bearer {token}"
-        return client
+        with httpx.Client(base_url=self._base_url(), timeout=TIMEOUT_SECONDS) as client:
+            token = found.password
+            if found.login:
+                user = {"username": found.login, "password": found.password or ""}
+                token = self._asked(client, "POST", "auth/token", user)["access_token"]
+            client.headers["Authorization"] = f"Bearer {token}"
+            yield client
 
     def _base_url(self) -> str:
         """The base URL of the server. As text, ``https://login:password@host/path`` gives a connection of type
@@ -77,7 +80,7 @@ class AirflowApiHook(BaseHook):
         NotPlanned if no DAG of the user builds the table; InvalidSpec if Airflow refuses the user.
         """
         option = ANSWERS[choice({"answer": answer}, "answer", tuple(ANSWERS))]
-        with self.client() as client:
+        with self.signed_in() as client:
             run = self._asked(client, "GET", self._build(client, target))["run"]
             given = [one for one in run["answered"] if one["answer"] == option]
             if not run["asked"] and given:
