@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.test_walls import imports
 
 PACKAGE = Path(__file__).parents[1] / "airflow_backfill"
 ON_SPARK = ("spark", "spark_apps")
@@ -40,12 +41,10 @@ def needed(name: str, extras: frozenset[str] = frozenset(), seen: set[tuple[str,
     return {found for found, _ in seen}
 
 
-def imported(file: Path) -> Iterator[str]:
-    """Top-level names of other projects."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-        yield from {name.partition(".")[0] for name in names} - {*sys.stdlib_module_names, "airflow_backfill"}
+def foreign(text: str) -> set[str]:
+    """Top-level names of the projects that a module imports."""
+    names = {name.partition(".")[0] for _, name in imports(ast.parse(text), "airflow_backfill")}
+    return names - {*sys.stdlib_module_names, "airflow_backfill"}
 
 
 @pytest.mark.parametrize("extra", ["", "spark"])
@@ -56,17 +55,16 @@ def test_every_import_is_asked_for(extra: str) -> None:
         place = str(file.relative_to(PACKAGE))
         if not extra and place.startswith(ON_SPARK):
             continue
-        for name in imported(file):
+        for name in foreign(file.read_text()):
             by = {canonicalize_name(one) for one in given.get(name, ())}
             if not by & there and place not in OPTIONAL.get(name, ""):
                 missing.setdefault(name, place)
     assert missing == {}
 
 
-def test_an_import_that_nobody_asks_for_is_seen(tmp_path: Path) -> None:
-    file = tmp_path / "one.py"
-    file.write_text("import os, hypothesis.strategies\nfrom . import two\nfrom moto.server import x\n")
-    assert set(imported(file)) == {"hypothesis", "moto"}
+def test_an_import_that_nobody_asks_for_is_seen() -> None:
+    text = "import os, hypothesis.strategies\nfrom . import two\nfrom moto.server import x\n"
+    assert foreign(text) == {"hypothesis", "moto"}
     assert {"apache-airflow-core", "httpx", "pydantic"} <= needed("airflow-backfill") and not {
         "hypothesis",
         "moto",

@@ -98,7 +98,6 @@ def _answer(options: argparse.Namespace) -> Answer:
         from airflow_backfill.hooks.airflow_api import AirflowApiHook
 
         hook = AirflowApiHook(conn_id)
-        hook.server  # noqa: B018 - read here, so that the error names the option
     found = hook.answer(options.target, options.command)
     before = "already had" if found["again"] else "has"
     return Answer(found, f"task {found['task']} {before} your answer: {options.command}")

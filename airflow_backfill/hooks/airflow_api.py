@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from airflow.sdk import BaseHook, Connection
+import httpx
+from airflow.sdk import BaseHook
 
 from airflow_backfill.core.errors import InvalidSpec, NotAllowedNow, NotPlanned, SourceUnavailable
 from airflow_backfill.core.values.options import choice
 from airflow_backfill.hooks.connection import connection
-
-if TYPE_CHECKING:
-    import httpx
 
 PAGE = "table-backfill"
 """Where Airflow mounts the page."""
@@ -38,18 +35,12 @@ class AirflowApiHook(BaseHook):
     def __init__(self, airflow_conn_id: str = default_conn_name) -> None:
         super().__init__()
         self.airflow_conn_id = airflow_conn_id
-
-    @cached_property
-    def server(self) -> Connection:
-        """The connection."""
-        return connection("airflow_conn_id", self.airflow_conn_id)
+        self._server = connection("airflow_conn_id", airflow_conn_id)
 
     @contextmanager
     def signed_in(self) -> Iterator[httpx.Client]:
         """A client of the server, as the connection's user."""
-        import httpx
-
-        found = self.server
+        found = self._server
         with httpx.Client(base_url=self._base_url(), timeout=TIMEOUT_SECONDS) as client:
             token = found.password
             if found.login:
@@ -62,7 +53,7 @@ class AirflowApiHook(BaseHook):
         """The base URL of the server. As text, ``https://login:password@host/path`` gives a connection of type
         ``https`` with the path as its schema; in Airflow's form, ``https`` is the schema of one of type ``http``.
         """
-        found = self.server
+        found = self._server
         host, schema = found.host or "", (found.schema or "").strip("/")
         if not host:
             raise self._wrong(f"connection {self.airflow_conn_id!r} names no host; give it the base URL of Airflow")
@@ -103,8 +94,6 @@ class AirflowApiHook(BaseHook):
 
     def _asked(self, client: httpx.Client, method: str, path: str, body: Any = None) -> Any:
         """What the server answers. SourceUnavailable, which is worth a retry, if it does not."""
-        import httpx
-
         where = f"{client.base_url}{path}"
         try:
             answer = client.request(method, path, json=body)
@@ -120,7 +109,7 @@ class AirflowApiHook(BaseHook):
             case 404:
                 raise self._wrong(f"{detail}; check the base URL, and install this package there, which has a plugin")
             case 409:
-                raise NotAllowedNow(f"{detail}; somebody else has answered meanwhile, see the page of the build")
+                raise NotAllowedNow(f"{detail}; another user has answered meanwhile; see the page of the build")
             case status if status >= 500 or status == 429:
                 raise SourceUnavailable(detail)
         raise self._wrong(detail)
@@ -155,8 +144,12 @@ def _why_not(target: str, run: dict[str, Any]) -> str:
         names = ", ".join(sorted(one["task_id"] for one in run["asked"]))
         return f"several approvals may be meant ({names}); answer the right one on the page of the build"
     known = [
-        *(f"task {one['task_id']} has the answer {one['answer']} by {one['by']}" for one in run["answered"]),
-        *(f"task {one['task_id']} was rejected by {one['by']}; clear it to be asked again" for one in run["refused"]),
+        f"task {one['task_id']} has the answer {one['answer']} by {one['by']}"
+        for one in run["answered"]
+        if one["state"] != "failed"
     ]
+    for one in run["refused"]:
+        how = "not approved in time" if one["by"] is None else f"rejected by {one['by']}"
+        known.append(f"task {one['task_id']} was {how}; clear it to be asked again")
     why = "; ".join(known) or "its snapshot may not be read yet, or its DAG has no approval (approval=True)"
     return f"no task asks for an approval of {target}: {why}"

@@ -11,6 +11,7 @@ from airflow.models.hitl import HITLDetail
 from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
 from airflow.models.task_state_store import TaskStateStoreModel as Stored
 from airflow.models.taskinstance import TaskInstance
+from airflow.utils.state import State
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
@@ -26,8 +27,9 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     """Of the run that started a task of the table last, even if none of its tasks has drawn an attempt, because their
     goals were reached: ``failed``, the task instances to clear; ``gate``, why tasks of the build wait, in words;
     ``gate_at``, when they looked at that last, in milliseconds since 1970: in the triggerer a task does not say more;
-    ``asked``, the approvals that nobody has answered; ``answered``, the answers of the others, and who gave them;
-    ``refused``, those that failed, and who rejected them. Nothing of all this if no run is left.
+    ``asked``, the approvals that nobody has answered; ``answered``, the answers that count, and who gave them: a
+    cleared task has its old one until it asks again; ``refused``, those that failed, and who rejected them. Nothing of
+    all this if no run is left.
     """
     ours = rendered("target").in_((table.target, f"{table.target}/"))
     started = (
@@ -55,7 +57,8 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         .where(*run, TaskInstance.state.in_(_WAITS), Stored.key == WAITING, ours)
     )
     unanswered = and_(HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_ASKING))
-    answered = HITLDetail.responded_at.is_not(None)
+    counts = or_(TaskInstance.state.in_(State.finished), TaskInstance.next_method.is_not(None))
+    answered = and_(HITLDetail.responded_at.is_not(None), counts)
     approvals = (
         select(TaskInstance, HITLDetail)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
@@ -87,7 +90,7 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         "answered": [
             {**_instance(task), "answer": ", ".join(detail.chosen_options or []), "by": detail.responded_by_user_name}
             for task, detail in ours_too
-            if task.state != "failed" and detail.response_received
+            if detail.response_received
         ],
         "refused": [{**_instance(task), "by": detail.responded_by_user_name} for task, detail in refused],
     }

@@ -12,16 +12,13 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.watching.fired import ERROR
 from airflow_backfill.watching.patience import Patience
-
-if TYPE_CHECKING:
-    pass
 
 AT_ONCE = 32
 """Polls of one triggerer that work at once."""

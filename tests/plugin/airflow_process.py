@@ -148,6 +148,11 @@ class AirflowProcess:
         return answer.json()
 
 
+def states(airflow: AirflowProcess, dag: str) -> dict[str, str]:
+    found = airflow.ask("ada", "GET", f"api/v2/dags/{dag}/dagRuns/~/taskInstances")["task_instances"]
+    return {one["task_id"]: one["state"] for one in found}
+
+
 @contextmanager
 def chromium(airflow: AirflowProcess) -> Iterator[Callable[..., Any]]:
     """A function that opens a page as a user. Whatever a page complains about in its console fails the test."""

@@ -17,7 +17,7 @@ from airflow.models.hitl import HITLDetail
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.task_state_store import TaskStateStoreModel
-from airflow.models.taskinstance import TaskInstance
+from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.db import import_all_models
@@ -85,6 +85,7 @@ def asks(dag_id: str, task_id: str, map_index: int) -> None:
     where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
     with create_session() as session:
         instance = session.scalar(select(TaskInstance.id).filter_by(**where))
+        session.execute(update(TaskInstance).filter_by(**where).values(next_method="execute_complete"))
         question = {"options": ["Approve", "Reject"], "subject": "Hand over?", "params": {}, "multiple": False}
         _put(session, HITLDetail, ti_id=instance, **question, params_input={}, assignees=[])
 
@@ -103,6 +104,13 @@ def rejects(dag_id: str, task_id: str, map_index: int, by: str | None) -> None:
         if by is not None:
             answer = {"responded_at": NOW, "responded_by": {"id": by, "name": by}, "chosen_options": ["Reject"]}
             session.execute(update(HITLDetail).values(**answer))
+
+
+def clears(dag_id: str, task_id: str, map_index: int) -> None:
+    """A user clears the task."""
+    with create_session() as session:
+        where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
+        clear_task_instances(list(session.scalars(select(TaskInstance).filter_by(**where))), session)
 
 
 def worked(dag_id: str, task_id: str, target: str, *, task: str = "snapshot", **told: Any) -> Attempt:

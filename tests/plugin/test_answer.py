@@ -13,6 +13,7 @@ from airflow_backfill.cli.main import main
 from airflow_backfill.core.errors import BackfillError, InvalidSpec, NotAllowedNow, NotPlanned, SourceUnavailable
 from airflow_backfill.hooks.airflow_api import AirflowApiHook
 from airflow_backfill.operators.answer import AnswerOperator
+from airflow_backfill.plugin.plugin import PREFIX, application
 from tests.cli.schema import check
 from tests.plugin import database
 
@@ -25,7 +26,7 @@ def server(served: FastAPI, airflow_rows: None, monkeypatch: pytest.MonkeyPatch)
     from airflow.api_fastapi.core_api.routes.public import public_router
 
     both = FastAPI()
-    both.mount("/table-backfill", served.routes[-1].app)
+    both.mount(PREFIX, application)
     both.include_router(public_router)
     monkeypatch.setattr(
         httpx, "Client", lambda base_url, timeout: TestClient(both, base_url, raise_server_exceptions=False)
@@ -69,6 +70,30 @@ def test_nobody_is_asked(hook: AirflowApiHook, target: str) -> None:
     database.rejects("orders_dag", APPROVAL, -1, "ann")
     with pytest.raises(NotAllowedNow, match="was rejected by ann; clear it"):
         hook.answer(target, "approve")
+
+
+def test_a_rejection_may_be_repeated_after_its_task_has_failed(hook: AirflowApiHook, target: str) -> None:
+    database.asks("orders_dag", APPROVAL, -1)
+    database.rejects("orders_dag", APPROVAL, -1, "ann")
+    assert hook.answer(target, "reject")["again"]
+
+
+def test_nobody_has_answered_in_time(hook: AirflowApiHook, target: str) -> None:
+    database.asks("orders_dag", APPROVAL, -1)
+    database.rejects("orders_dag", APPROVAL, -1, None)
+    for answer in ("approve", "reject"):
+        with pytest.raises(NotAllowedNow, match="was not approved in time; clear it"):
+            hook.answer(target, answer)
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_the_answer_of_a_task_that_is_cleared_does_not_count(hook: AirflowApiHook, target: str, answer: str) -> None:
+    """Airflow keeps it until the task asks again."""
+    database.asks("orders_dag", APPROVAL, -1)
+    hook.answer(target, answer)
+    database.clears("orders_dag", APPROVAL, -1)
+    with pytest.raises(NotAllowedNow, match="no task asks"):
+        hook.answer(target, answer)
 
 
 def test_of_several_approvals_none_is_guessed(hook: AirflowApiHook, target: str) -> None:

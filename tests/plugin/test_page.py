@@ -12,7 +12,7 @@ import pytest
 
 from airflow_backfill.ledger.reader import BuildReader
 from tests.airflow.without_spark import commit_to, foreign, make_source
-from tests.plugin.airflow_process import CHROMIUM, AirflowProcess, chromium
+from tests.plugin.airflow_process import CHROMIUM, AirflowProcess, chromium, states
 
 pytestmark = [
     pytest.mark.soak,
@@ -61,11 +61,6 @@ def phase(airflow: AirflowProcess, name: str) -> str:
 def commands(airflow: AirflowProcess, name: str) -> list[tuple[str, str | None]]:
     reader = BuildReader(f"{airflow.place}/marts/{name}")
     return [(one.verb.value, one.signed.by) for _, one in reader.commands(reader.state().plan.build)]
-
-
-def states(airflow: AirflowProcess, dag: str) -> dict[str, str]:
-    found = airflow.ask("ada", "GET", f"api/v2/dags/{dag}/dagRuns/~/taskInstances")["task_instances"]
-    return {one["task_id"]: one["state"] for one in found}
 
 
 CUT_OFF = """[...document.querySelectorAll("a, button")]
@@ -144,25 +139,27 @@ def test_a_cancel_with_drop_asks_why_and_is_done_by_a_task(airflow: AirflowProce
         assert page.get_by_role("button", name=re.compile("Pause|Cancel")).count() == 0
 
 
+def asked_again(airflow: AirflowProcess, page: Any) -> None:
+    """After a rejection: the page says who rejected, and clears what failed of it."""
+    airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
+    page.get_by_text("task clicks.approve: the hand-off was rejected by ed").first.wait_for()  # without a reload
+    airflow.wait("its end", lambda: states(airflow, "shop_clicks").get("clicks.consume_log") == "failed")
+    press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
+    airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
+
+
 def test_a_hand_off_is_rejected_and_its_build_cancelled(airflow: AirflowProcess) -> None:
     airflow.wait("an approval", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
     airflow.wait("a snapshot", lambda: phase(airflow, "clicks") == "consume_log")
     with chromium(airflow) as opened:
         page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'clicks')}")
         press(page, "Reject", "Airflow has received your answer: Reject")
-        airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
-        page.get_by_text("task clicks.approve: the hand-off was rejected by ed").first.wait_for()  # without a reload
-        airflow.wait("its end", lambda: states(airflow, "shop_clicks").get("clicks.consume_log") == "failed")
-        press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
-        airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
+        asked_again(airflow, page)
         page.get_by_role("button", name="Reject", exact=True).wait_for()
 
         order = {"verb": "reject", "target": str(airflow.place / "marts" / "clicks")}
         airflow.ask("ed", "POST", "api/v2/dags/steer_table_backfill/dagRuns", {"logical_date": None, "conf": order})
-        airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
-        airflow.wait("its end", lambda: states(airflow, "shop_clicks").get("clicks.consume_log") == "failed")
-        press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
-        airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
+        asked_again(airflow, page)
         page.get_by_role("button", name="Cancel …").click()
         page.get_by_role("textbox", name="Why").fill("not wanted any more")
         page.get_by_role("button", name="Cancel", exact=True).click()
