@@ -56,7 +56,7 @@ with DAG(
             until="{{ params.until }}",
             why=WHY,
         ),
-        AnswerOperator(task_id="answer", target=TARGET, answer="{{ params.verb }}"),
+        AnswerOperator(task_id="answer", target=TARGET, answer="{{ params.verb }}", why=WHY),
         CancelOperator(task_id="cancel", target=TARGET, why=WHY, drop="{{ params.drop }}", **spark()),
         RecoverOperator(task_id="recover", target=TARGET, why=WHY, epoch="{{ params.epoch }}", **spark()),
         RepairOperator(task_id="repair", target=TARGET, why=WHY, **spark()),

@@ -34,14 +34,15 @@ FRESH_MS = 300_000
 """A head of the source that was seen less than this ago is near the one of now."""
 
 
-def glance(target: str, options: StoreOptions = None) -> dict[str, Any]:
+def glance(target: str, options: StoreOptions = None, *, values: bool = True) -> dict[str, Any]:
     """As ``status``, with less: only the attempts that may work are looked at, and pending epochs are not read: while
     there are any, ``lag["rows"]`` is None, and the time left is that at the last barrier. Raises the error that keeps
     the state from being read; that of the source, or of a file beside the target, is in ``trouble``. An epoch
-    that stops the build later is told by its attempt, or by ``status``.
+    that stops the build later is told by its attempt, or by ``status``. ``values``: whether messages may show values of
+    rows.
     """
     now = now_ms()
-    reader = BuildReader(target, options=options)
+    reader = BuildReader(target, options=options, values=values)
     try:
         state = reader.state()
     except NotPlanned as missing:

@@ -98,7 +98,7 @@ def _answer(options: argparse.Namespace) -> Answer:
         from airflow_backfill.hooks.airflow_api import AirflowApiHook
 
         hook = AirflowApiHook(conn_id)
-    found = hook.answer(options.target, options.command)
+    found = hook.answer(options.target, options.command, options.why)
     before = "already had" if found["again"] else "has"
     return Answer(found, f"task {found['task']} {before} your answer: {options.command}")
 

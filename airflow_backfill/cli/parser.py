@@ -73,6 +73,7 @@ def _waiting(command: argparse.ArgumentParser) -> None:
 
 
 def _answer(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--why", metavar="REASON", help="the reason, for whoever looks at the build")
     command.add_argument(
         "--airflow-conn-id",
         default="airflow_api",

@@ -12,6 +12,7 @@ from airflow.sdk import BaseHook
 
 from airflow_backfill.core.errors import InvalidSpec, NotAllowedNow, NotPlanned, SourceUnavailable
 from airflow_backfill.core.values.options import choice
+from airflow_backfill.core.values.signature import Signature
 from airflow_backfill.hooks.connection import connection
 
 PAGE = "table-backfill"
@@ -64,12 +65,14 @@ class AirflowApiHook(BaseHook):
         path = f"{schema}/" if schema not in ("", "http", "https") else ""
         return f"{scheme}://{host}{port}/{path}"
 
-    def answer(self, target: str, answer: str) -> dict[str, Any]:
+    def answer(self, target: str, answer: str, why: str | None = None) -> dict[str, Any]:
         """Answer the approval that the build of ``target`` waits for. The same answer may be given again.
 
-        NotAllowedNow if nobody is asked, if the approval has another answer, or if it is not clear which one is meant.
-        NotPlanned if no DAG of the user builds the table; InvalidSpec if Airflow refuses the user.
+        NotAllowedNow if nobody is asked, if the approval has another answer, if it is not clear which one is meant, or
+        if it takes no reason. NotPlanned if no DAG of the user builds the table; InvalidSpec if Airflow refuses the
+        user, or for a reason that is no line of text.
         """
+        signed = Signature(why=why)
         option = ANSWERS[choice({"answer": answer}, "answer", tuple(ANSWERS))]
         with self.signed_in() as client:
             run = self._asked(client, "GET", self._build(client, target))["run"]
@@ -79,7 +82,13 @@ class AirflowApiHook(BaseHook):
             if len(run["asked"]) != 1:
                 raise NotAllowedNow(_why_not(target, run))
             [task] = run["asked"]
-            self._asked(client, "PATCH", _approval(task), {"chosen_options": [option], "params_input": {}})
+            reason = signed.to_json()
+            if reason and not task["takes_why"]:
+                raise NotAllowedNow(
+                    f"task {task['task_id']} takes no reason: it has params of its own, or has asked before the "
+                    "package was upgraded; answer without a reason"
+                )
+            self._asked(client, "PATCH", _approval(task), {"chosen_options": [option], "params_input": reason})
         return {"target": target, "answer": answer, "task": task["task_id"], "again": False}
 
     def _build(self, client: httpx.Client, target: str) -> str:
@@ -148,8 +157,6 @@ def _why_not(target: str, run: dict[str, Any]) -> str:
         for one in run["answered"]
         if one["state"] != "failed"
     ]
-    for one in run["refused"]:
-        how = "not approved in time" if one["by"] is None else f"rejected by {one['by']}"
-        known.append(f"task {one['task_id']} was {how}; clear it to be asked again")
+    known += [f"task {one['task_id']} was {one['how']}; clear it to be asked again" for one in run["refused"]]
     why = "; ".join(known) or "its snapshot may not be read yet, or its DAG has no approval (approval=True)"
     return f"no task asks for an approval of {target}: {why}"

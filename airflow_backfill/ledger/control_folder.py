@@ -24,6 +24,7 @@ from airflow_backfill.core.values.attempt import Attempt, flaw
 from airflow_backfill.core.values.control import Command
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.document import fingerprint
+from airflow_backfill.core.values.hidden import without_values
 from airflow_backfill.ledger.clock import now_ms
 from airflow_backfill.ledger.delta_log import READERS
 from airflow_backfill.ledger.enclosures import FOLDER, Enclosures
@@ -52,11 +53,12 @@ KEPT_ATTEMPTS = 200
 
 class ControlFolder:
     """``attempts/``, ``commands/``, ``plans/``, ``proofs/``, ``digests/``, ``explanations/`` and ``records/`` of one
-    target.
+    target. ``values``: whether it tells values of rows that are in messages and data of errors.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, values: bool = True) -> None:
         self._store = store
+        self._values = values
         self.enclosures = Enclosures(store)
         self._attempts = Journal(store, "attempts")
         self._commands = Journal(store, "commands")
@@ -64,10 +66,10 @@ class ControlFolder:
         self._ordered: tuple[str, Mapping[int, dict[str, Any]]] = "", {}
 
     @staticmethod
-    def beside(target: str, spark: Any = None, options: StoreOptions = None) -> ControlFolder:
+    def beside(target: str, spark: Any = None, options: StoreOptions = None, *, values: bool = True) -> ControlFolder:
         """The control folder of the target at this location; ``options`` as for ``open_store``."""
         Location.parse(target)  # whose error names the target, not the folder
-        return ControlFolder(open_store(location_beside(target), spark=spark, options=options))
+        return ControlFolder(open_store(location_beside(target), spark=spark, options=options), values=values)
 
     def draw_attempt(self, document: Mapping[str, Any], floor: int) -> Attempt:
         """A new attempt, with the time at which it is drawn. Its generation is higher than all earlier ones and than
@@ -136,7 +138,8 @@ class ControlFolder:
 
     def outcome(self, attempt: Attempt) -> dict[str, Any] | None:
         """How the attempt ended; None if it stored no outcome."""
-        return self._beside(attempt, OUTCOME, "code")
+        found = self._beside(attempt, OUTCOME, "code")
+        return found if found is None or self._values else without_values(found)
 
     def add_requests(self, attempt: Attempt, count: int) -> None:
         """Add requests of the worker that waits for the attempt to what it has cost."""

@@ -32,13 +32,14 @@ _Result = TypeVar("_Result")
 
 class BuildReader:
     """Reads one target. Caches the plan, which never changes, the properties until a commit changes them, whether
-    maintenance is of this table, and the last state until another commit is the newest.
+    maintenance is of this table, and the last state until another commit is the newest. ``values``: as of
+    ``ControlFolder``.
     """
 
-    def __init__(self, target: str, spark: Any = None, options: StoreOptions = None) -> None:
+    def __init__(self, target: str, spark: Any = None, options: StoreOptions = None, *, values: bool = True) -> None:
         self.target = target
         self.options = options
-        self.control = ControlFolder.beside(target, spark, options)
+        self.control = ControlFolder.beside(target, spark, options, values=values)
         self.log = TargetLog(open_store(target, spark=spark, options=options), self.control.enclosures)
         self._plans: dict[str, Plan] = {}
         self._properties: Mapping[str, str] | None = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Param
 
 from airflow_backfill.core.errors import Rejected
+from airflow_backfill.core.values.signature import MAX_CHARACTERS, WHY
 from airflow_backfill.failure import decided
 
 if TYPE_CHECKING:
@@ -19,10 +22,11 @@ class HandoffApprovalOperator(ApprovalOperator):
     Airflow's ``ApprovalOperator``, with all its arguments. A rejection fails it for good: a retry would ask again.
 
     :param fail_on_reject: whether a rejection fails the task; otherwise the tasks after it are skipped.
+    :param params: what to ask beside the answer. By default, ``why``: a reason, which may be left out.
     """
 
-    def __init__(self, *, fail_on_reject: bool = True, **kwargs: Any) -> None:
-        super().__init__(fail_on_reject=fail_on_reject, **kwargs)
+    def __init__(self, *, fail_on_reject: bool = True, params: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(fail_on_reject=fail_on_reject, params=_reason() if params is None else params, **kwargs)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         with decided(context):
@@ -30,4 +34,12 @@ class HandoffApprovalOperator(ApprovalOperator):
                 return super().execute_complete(context, event)
             except HITLRejectException:
                 by = (event.get("responded_by_user") or {}).get("name")
-                raise Rejected(f"the hand-off was rejected by {by or 'an unnamed user'}", by=by) from None
+                why = (event.get("params_input") or {}).get(WHY)
+                said = f"rejected by {by or 'an unnamed user'}{f': {why}' if why else ''}"
+                raise Rejected(f"the hand-off was {said}", by=by, why=why) from None
+
+
+def _reason() -> dict[str, Param]:
+    most = MAX_CHARACTERS[WHY]
+    reason = Param(None, "The reason for your answer", title="Why", type=["null", "string"], maxLength=most)
+    return {WHY: reason}

@@ -26,13 +26,21 @@ JSON = "application/json"
 
 
 def readable(user: GetUserDep) -> set[str]:
-    """The DAGs whose builds the user may look at. None without the permission to look at task instances, which auth
-    managers such as FAB's give apart from that of a DAG.
-    """
+    """The DAGs whose builds the user may look at."""
+    return _dags(user, "GET")
+
+
+def commanded(user: GetUserDep) -> set[str]:
+    """The DAGs whose builds the user may command."""
+    return _dags(user, "PUT")
+
+
+def _dags(user: GetUserDep, method: ResourceMethod) -> set[str]:
+    """None without the permission on task instances, which some auth managers give apart from that on a DAG."""
     manager = get_auth_manager()
-    if not manager.is_authorized_dag(method="GET", access_entity=DagAccessEntity.TASK_INSTANCE, user=user):
+    if not manager.is_authorized_dag(method=method, access_entity=DagAccessEntity.TASK_INSTANCE, user=user):
         return set()
-    return manager.get_authorized_dag_ids(user=user, method="GET")
+    return manager.get_authorized_dag_ids(user=user, method=method)
 
 
 def may_command(user: Any, dag_id: str) -> bool:

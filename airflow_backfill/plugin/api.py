@@ -39,7 +39,7 @@ from airflow_backfill.hooks.ledger import LedgerHook
 from airflow_backfill.ledger.log_listing import LOG
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.ledger.store import NotFound
-from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, may_command, readable
+from airflow_backfill.plugin.access import COMMANDS, LOOKS, OWN_SITE, commanded, may_command, readable
 from airflow_backfill.plugin.attention import attention, problems, rank
 from airflow_backfill.plugin.commanding import MAX_BYTES, Order, order_in
 from airflow_backfill.plugin.dropped import DROPPED, or_dropped
@@ -91,7 +91,7 @@ def page(file: str) -> FileResponse:
 def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """All builds of DAGs that the user may look at; and ``templated``, the DAGs whose builds only a run would tell."""
     found, templated = all_tables(session, readable(user))
-    builds = [one for one in _glanced(session, found) if one["tasks"] or not _nothing_there(one)]
+    builds = [one for one in _glanced(session, user, found) if one["tasks"] or not _nothing_there(one)]
     return {"builds": builds, "templated": templated}
 
 
@@ -99,7 +99,7 @@ def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
 def of_run(dag_id: str, run_id: str, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
     """The builds that the tasks of a run work on or wait for."""
     targets = named(session, dag_id=dag_id, run_id=run_id)
-    return {"builds": _glanced(session, tables(session, readable(user), targets))}
+    return {"builds": _glanced(session, user, tables(session, readable(user), targets))}
 
 
 @api.get("/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}/builds", dependencies=[LOOKS])
@@ -108,21 +108,22 @@ def of_task(
 ) -> dict[str, Any]:
     """The build that a task instance works on or waits for; none for a task of another kind."""
     targets = named(session, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-    return {"builds": _glanced(session, tables(session, readable(user), targets))}
+    return {"builds": _glanced(session, user, tables(session, readable(user), targets))}
 
 
 @api.get("/dags/{dag_id}/builds/{key}", dependencies=[LOOKS])
 def one(dag_id: str, key: str, session: SessionDep, user: GetUserDep) -> dict[str, Any]:
-    """Everything about one build of the DAG. Keys that differ are values of rows, so they are only for those who may
-    command it.
+    """Everything about one build of the DAG. Values of rows, in messages of errors and as keys that differ, are only
+    for those who may command it.
     """
     table = _table(session, dag_id, key)
     run, ended = run_of(session, table), ended_in(session, [table])
-    mine = {"may_command": may_command(user, dag_id), "steering": steering_dag(session, user)}
+    may = may_command(user, dag_id)
+    mine = {"may_command": may, "steering": steering_dag(session, user)}
     session.close()
-    [found] = wholes.of([table])
+    [found] = wholes.of([table], {dag_id} if may else ())
     both = {**_known(table), **mine, "run": run, **found}
-    if both.get("difference") is not None and not both["may_command"]:
+    if both.get("difference") is not None and not may:
         both["difference"] = {**both["difference"], "keys": None}
     return {**both, "problems": problems(both, ended.get((dag_id, table.target), []))}
 
@@ -210,10 +211,10 @@ def _reader(table: Table) -> BuildReader:
     return reader
 
 
-def _glanced(session: Session, found: list[Table]) -> list[dict[str, Any]]:
-    ended = ended_in(session, found)
+def _glanced(session: Session, user: Any, found: list[Table]) -> list[dict[str, Any]]:
+    ended, mine = ended_in(session, found), commanded(user)
     session.close()
-    seen = glances.of(found)
+    seen = glances.of(found, mine)
     both = [{**_known(table), **glanced} for table, glanced in zip(found, seen, strict=True)]
     both = [{**one, "problems": problems(one, ended.get((one["dag_id"], one["target"]), []))} for one in both]
     return sorted(({**one, "attention": attention(one)} for one in both), key=rank)

@@ -36,15 +36,11 @@ def problems(found: Mapping[str, Any], ended: Sequence[Mapping[str, Any]]) -> li
         *(task for task in ended if not over),
     ]
     refused = () if over else (found.get("run") or {}).get("refused", ())
-    said = [f"task {_name(task)}: the hand-off was {_refused(task['by'])}" for task in refused]
+    said = [f"task {_name(task)}: the hand-off was {task['how']}" for task in refused]
     said += [f"task {_name(task)} {_END.get(task['state'], 'failed')}; see its log" for task in failed[:1]]
     if phase not in _DONE and (warning := running_out(found)) is not None:
         said.append(warning)
     return said
-
-
-def _refused(by: str | None) -> str:
-    return "not approved in time" if by is None else f"rejected by {by}"
 
 
 def _name(task: Mapping[str, Any]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.builds.look import ATTEMPTS
@@ -18,17 +17,20 @@ from airflow_backfill.ledger.open_store import StoreOptions
 DROPPED = "dropped"
 """The phase of such a build, on the page only."""
 
-_Look = Callable[[str, StoreOptions], dict[str, Any]]
+
+class Look(Protocol):
+    def __call__(self, target: str, options: StoreOptions, *, values: bool) -> dict[str, Any]:
+        """What a build looks like. ``values``: whether it may show values of rows."""
 
 
-def or_dropped(look: _Look) -> _Look:
+def or_dropped(look: Look) -> Look:
     """``look``, which tells of a dropped build what is left of it, instead of raising that there is no table."""
 
-    def looked(target: str, options: StoreOptions) -> dict[str, Any]:
+    def looked(target: str, options: StoreOptions, *, values: bool) -> dict[str, Any]:
         try:
-            return look(target, options)
+            return look(target, options, values=values)
         except NotPlanned:
-            found = dropped(target, options, now_ms())
+            found = dropped(target, options, now_ms(), values=values)
             if found is None:
                 raise
             return found
@@ -36,9 +38,9 @@ def or_dropped(look: _Look) -> _Look:
     return looked
 
 
-def dropped(target: str, options: StoreOptions, now: int) -> dict[str, Any] | None:
+def dropped(target: str, options: StoreOptions, now: int, *, values: bool = True) -> dict[str, Any] | None:
     """What is left of a build whose last attempt has deleted its target; None for any other. ``now``: milliseconds."""
-    control = ControlFolder.beside(target, options=options)
+    control = ControlFolder.beside(target, options=options, values=values)
     statuses = attempts(control, None, now, ATTEMPTS).statuses
     last = statuses[-1] if statuses else None
     if last is None or last.task != Verb.CANCEL.value or last.outcome != "OK":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from airflow_backfill.ledger.location import Location
 from airflow_backfill.ledger.open_store import wrapped
 from airflow_backfill.ledger.store import NotFound, Store
 from airflow_backfill.plugin.clipped import clipped
+from airflow_backfill.plugin.dropped import Look
 from airflow_backfill.plugin.tasks import Claims, Table
 
 log = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ QUEUE_SECONDS = 10.0
 """How long it waits for that start."""
 
 _Ahead = Mapping[str, int]
-_Place = tuple[str, str | None, Claims]
-"""A target, its connection, and the claims of DAGs that they build it."""
+_Place = tuple[str, str | None, Claims, bool]
+"""A target, its connection, the claims of DAGs that they build it, and whether values of its rows may be shown."""
 
 
 @dataclass
@@ -73,21 +74,22 @@ class _Reading:
 
 
 class Readings:
-    """Runs ``look(target, options)`` for builds. ``ahead``: of how many numbers in each folder of the target, and of
+    """Runs ``look`` for builds. ``ahead``: of how many numbers in each folder of the target, and of
     the source, all files are fetched as soon as it is listed.
     """
 
-    def __init__(self, look: Callable[[str, Any], dict[str, Any]], ahead: tuple[_Ahead, _Ahead]) -> None:
+    def __init__(self, look: Look, ahead: tuple[_Ahead, _Ahead]) -> None:
         self._look = look
         self._of_target, self._of_source = ahead
         self._lock = Lock()
         self._running: dict[_Place, _Reading] = {}
 
-    def of(self, tables: Sequence[Table]) -> list[dict[str, Any]]:
+    def of(self, tables: Sequence[Table], commanded: Collection[str] = ()) -> list[dict[str, Any]]:
         """What was found of each build, and ``dags``, which build it; ``{"trouble": error}`` if nothing was found, or
-        not within the deadline. NotPlanned is the trouble if none of the DAGs has worked on the table.
+        not within the deadline. NotPlanned is the trouble if none of the DAGs has worked on the table. ``commanded``:
+        the DAGs whose builds the user may command, and so see values of their rows.
         """
-        places = [(table.target, table.ledger_conn_id, table.claims) for table in tables]
+        places = [(one.target, one.ledger_conn_id, one.claims, one.dag_id in commanded) for one in tables]
         readings = [self._begin(place) for place in places]
         for reading in readings:
             reading.wait()
@@ -112,7 +114,7 @@ class Readings:
 
     def _read(self, place: _Place, threads: _Threads, reading: _Reading) -> dict[str, Any]:
         reading.start()
-        target, connection, claims = place
+        target, connection, claims, values = place
         hook, url = LedgerHook(connection), Location.parse(target).url
         opened: dict[str, FetchingStore] = {}
 
@@ -124,7 +126,7 @@ class Readings:
             dags = builders(hook.control(target), claims)
             if not dags:
                 raise not_built(target, (dag for dag, _ in claims))
-            found: dict[str, Any] = clipped({**self._look(target, hook.options), "dags": dags})
+            found: dict[str, Any] = clipped({**self._look(target, hook.options, values=values), "dags": dags})
             return found
 
 
@@ -206,7 +208,7 @@ _THREADS: dict[tuple[str, str, str | None], _Threads] = {}
 
 
 def _threads_of(place: _Place) -> _Threads:
-    target, connection, _ = place
+    target, connection, *_ = place
     try:
         location = Location.parse(target)
         key = (location.scheme, location.authority, connection)

@@ -15,6 +15,7 @@ from airflow.utils.state import State
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
+from airflow_backfill.core.values.signature import WHY
 from airflow_backfill.notifications.shown import WAITING
 from airflow_backfill.plugin.orders import ORDERS
 from airflow_backfill.plugin.tasks import INSTANCE, Table, Task, rendered, same_instance, same_target
@@ -27,9 +28,9 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
     """Of the run that started a task of the table last, even if none of its tasks has drawn an attempt, because their
     goals were reached: ``failed``, the task instances to clear; ``gate``, why tasks of the build wait, in words;
     ``gate_at``, when they looked at that last, in milliseconds since 1970: in the triggerer a task does not say more;
-    ``asked``, the approvals that nobody has answered; ``answered``, the answers that count, and who gave them: a
-    cleared task has its old one until it asks again; ``refused``, those that failed, and who rejected them. Nothing of
-    all this if no run is left.
+    ``asked``, the approvals that nobody has answered, and whether they take a reason; ``answered``, the answers that
+    count, by whom, when and why: a cleared task has its old one until it asks again; ``refused``, those that failed,
+    and how. Nothing of all this if no run is left.
     """
     ours = rendered("target").in_((table.target, f"{table.target}/"))
     started = (
@@ -83,16 +84,27 @@ def run_of(session: Session, table: Table) -> dict[str, Any]:
         "gate": [reason for value, _ in told for reason in _texts(value)],
         "gate_at": min((round(1000 * at.timestamp()) for _, at in told), default=None),
         "asked": [
-            {**_instance(task), "subject": detail.subject, "options": detail.options}
+            {
+                **_instance(task),
+                "subject": detail.subject,
+                "options": detail.options,
+                "takes_why": set(detail.params or ()) == {WHY},
+            }
             for task, detail in ours_too
             if task.state != "failed" and not detail.response_received
         ],
         "answered": [
-            {**_instance(task), "answer": ", ".join(detail.chosen_options or []), "by": detail.responded_by_user_name}
+            {
+                **_instance(task),
+                "answer": ", ".join(detail.chosen_options or []),
+                "by": detail.responded_by_user_name,
+                "why": _why(detail),
+                "at": round(1000 * at.timestamp()),
+            }
             for task, detail in ours_too
-            if detail.response_received
+            if (at := detail.responded_at) is not None
         ],
-        "refused": [{**_instance(task), "by": detail.responded_by_user_name} for task, detail in refused],
+        "refused": [{**_instance(task), "how": _how(detail)} for task, detail in refused],
     }
 
 
@@ -138,6 +150,17 @@ def _waited_for(session: Session, run: TaskInstance | Task) -> dict[tuple[str, i
 
 def _instance(task: TaskInstance) -> dict[str, Any]:
     return {name: getattr(task, name) for name in (*INSTANCE, "state", "try_number")}
+
+
+def _why(detail: HITLDetail) -> str | None:
+    return (detail.params_input or {}).get(WHY)
+
+
+def _how(detail: HITLDetail) -> str:
+    """How an approval was refused, in words."""
+    if (by := detail.responded_by_user_name) is None:
+        return "not approved in time"
+    return f"rejected by {by}: {why}" if (why := _why(detail)) else f"rejected by {by}"
 
 
 def _place(task_id: str, map_index: int) -> tuple[str, int]:

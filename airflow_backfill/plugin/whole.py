@@ -33,11 +33,11 @@ SHOWN_READING = 8
 """Splits that are being read, in words."""
 
 
-def whole(target: str, options: StoreOptions = None) -> dict[str, Any]:
+def whole(target: str, options: StoreOptions = None, *, values: bool = True) -> dict[str, Any]:
     """The status, and what is drawn: phases, splits, the last barriers; the attempts that have left an explanation; and
-    the orders that would have no effect.
+    the orders that would have no effect. ``values``: whether messages, and keys that differ, may show values of rows.
     """
-    reader, now = BuildReader(target, options=options), now_ms()
+    reader, now = BuildReader(target, options=options, values=values), now_ms()
     try:
         look = Look.at(reader, now, COMMITS)
     except NotPlanned as missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_backfill.failure import FAILURE
@@ -15,10 +15,10 @@ from airflow_backfill.task_groups.backfill import BackfillTaskGroup
 ANN = {"id": "1", "name": "ann"}
 
 
-def answered(option, by=ANN):
+def answered(option, by=ANN, **why):
     return {
         "chosen_options": [option],
-        "params_input": {},
+        "params_input": why,
         "responded_at": datetime.now(timezone.utc),
         "responded_by_user": by,
     }
@@ -31,6 +31,20 @@ def test_a_rejection_is_not_asked_again_by_a_retry(context, by, said):
         asks.execute_complete(context, answered("Reject", by))
     assert context[FAILURE]["code"] == "HANDOFF_REJECTED"
     assert asks.execute_complete(context, answered("Approve", by))["chosen_options"] == ["Approve"]
+
+
+def test_a_rejection_tells_its_reason(context):
+    asks = HandoffApprovalOperator(task_id="t", subject="Now?")
+    assert set(asks.serialized_params) == {"why"}, "Airflow's own form asks for it"
+    with pytest.raises(AirflowFailException, match="rejected by ann: the sums are wrong"):
+        asks.execute_complete(context, answered("Reject", why="the sums are wrong"))
+    assert asks.execute_complete(context, answered("Approve", why=None))["params_input"] == {"why": None}
+
+
+def test_a_question_of_ones_own_is_asked_instead(context):
+    asks = HandoffApprovalOperator(task_id="t", subject="Now?", params={"ticket": Param("", type="string")})
+    assert set(asks.serialized_params) == {"ticket"}
+    assert asks.execute_complete(context, answered("Approve", ticket="T-1"))["params_input"] == {"ticket": "T-1"}
 
 
 def test_the_time_for_work_is_no_time_to_answer():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 from uuid import uuid4
@@ -79,30 +80,35 @@ def waits(dag_id: str, task_id: str, map_index: int, reason: str, run_id: str = 
         _put(session, TaskStateStoreModel, **where, key="waiting", value=json.dumps([reason]), updated_at=NOW)
 
 
-def asks(dag_id: str, task_id: str, map_index: int) -> None:
-    """A task asks for an approval, and nobody has answered."""
+def asks(dag_id: str, task_id: str, map_index: int, params: Sequence[str] = ("why",)) -> None:
+    """A task asks for an approval, and for ``params``, and nobody has answered."""
     ran(dag_id, task_id, map_index=map_index, state="awaiting_input", operator="ApprovalOperator")
     where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
     with create_session() as session:
         instance = session.scalar(select(TaskInstance.id).filter_by(**where))
         session.execute(update(TaskInstance).filter_by(**where).values(next_method="execute_complete"))
-        question = {"options": ["Approve", "Reject"], "subject": "Hand over?", "params": {}, "multiple": False}
+        question = {"options": ["Approve", "Reject"], "subject": "Hand over?", "multiple": False}
+        question |= {"params": {name: {"value": None} for name in params}}
         _put(session, HITLDetail, ti_id=instance, **question, params_input={}, assignees=[])
 
 
-def answers() -> list[tuple[list[str] | None, str | None]]:
-    """What was answered to each question, and by whom."""
+def answers() -> list[tuple[list[str] | None, str | None, dict[str, Any] | None]]:
+    """What was answered to each question, by whom, and what to its params."""
     with create_session() as session:
-        return [(one.chosen_options, one.responded_by_user_name) for one in session.scalars(select(HITLDetail))]
+        return [
+            (one.chosen_options, one.responded_by_user_name, one.params_input)
+            for one in session.scalars(select(HITLDetail))
+        ]
 
 
-def rejects(dag_id: str, task_id: str, map_index: int, by: str | None) -> None:
+def rejects(dag_id: str, task_id: str, map_index: int, by: str | None, why: str | None = None) -> None:
     """A user rejects what the task has asked for; None: nobody answers in time."""
     where = {"dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": map_index}
     with create_session() as session:
         session.execute(update(TaskInstance).filter_by(**where).values(state="failed"))
         if by is not None:
             answer = {"responded_at": NOW, "responded_by": {"id": by, "name": by}, "chosen_options": ["Reject"]}
+            answer |= {"params_input": {} if why is None else {"why": why}}
             session.execute(update(HITLDetail).values(**answer))
 
 

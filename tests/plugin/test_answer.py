@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from airflow_backfill.operators.answer import AnswerOperator
 from airflow_backfill.plugin.plugin import PREFIX, application
 from tests.cli.schema import check
 from tests.plugin import database
+from tests.plugin.conftest import Client
 
 APPROVAL = "orders.approve"
 
@@ -55,12 +57,38 @@ def test_airflow_takes_the_answer_once(hook: AirflowApiHook, target: str, answer
     database.asks("orders_dag", APPROVAL, -1)
     told = {"target": target, "answer": answer, "task": APPROVAL}
     assert hook.answer(target, answer) == {**told, "again": False}
-    assert database.answers() == [([option], "editor")]
+    assert database.answers() == [([option], "editor", {})]
     assert hook.answer(f"{target}/", answer) == {**told, "target": f"{target}/", "again": True}
     other = {"approve": "reject", "reject": "approve"}[answer]
     with pytest.raises(NotAllowedNow, match=f"{APPROVAL} has the answer {option} by editor"):
         hook.answer(target, other)
-    assert database.answers() == [([option], "editor")]
+    assert database.answers() == [([option], "editor", {})]
+
+
+def test_an_answer_has_a_reason(hook: AirflowApiHook, target: str, client: Client) -> None:
+    database.asks("orders_dag", APPROVAL, -1)
+    hook.answer(target, "approve", "the sums agree")
+    assert database.answers() == [(["Approve"], "editor", {"why": "the sums agree"})]
+    [build] = client("viewer").get("builds").json()["builds"]
+    [told] = client("viewer").get(f"dags/orders_dag/builds/{build['key']}").json()["run"]["answered"]
+    assert (told["answer"], told["by"], told["why"]) == ("Approve", "editor", "the sums agree")
+    assert abs(told["at"] / 1000 - time.time()) < 60
+
+
+@pytest.mark.parametrize("params", [[], ["ticket"], ["why", "ticket"]])
+def test_a_question_that_takes_no_reason(hook: AirflowApiHook, target: str, params: list[str]) -> None:
+    """Airflow would take it, and the task would fail."""
+    database.asks("orders_dag", APPROVAL, -1, params)
+    with pytest.raises(NotAllowedNow, match=f"{APPROVAL} takes no reason"):
+        hook.answer(target, "approve", "the sums agree")
+    hook.answer(target, "approve")
+    assert database.answers() == [(["Approve"], "editor", {})]
+
+
+def test_a_reason_that_is_no_line(hook: AirflowApiHook, target: str) -> None:
+    database.asks("orders_dag", APPROVAL, -1)
+    with pytest.raises(InvalidSpec, match="why"):
+        hook.answer(target, "approve", "two\nlines")
 
 
 def test_nobody_is_asked(hook: AirflowApiHook, target: str) -> None:
@@ -101,7 +129,7 @@ def test_of_several_approvals_none_is_guessed(hook: AirflowApiHook, target: str)
         database.asks("orders_dag", task, -1)
     with pytest.raises(NotAllowedNow, match=r"orders\.approve, orders\.approve_too"):
         hook.answer(target, "approve")
-    assert database.answers() == [(None, None)] * 2
+    assert database.answers() == [(None, None, {})] * 2
 
 
 def test_a_table_that_no_dag_builds(hook: AirflowApiHook, target: str) -> None:
@@ -118,7 +146,7 @@ def test_airflow_decides_whose_answer_counts(
     database.asks("orders_dag", APPROVAL, -1)
     with pytest.raises(kind):
         of(user, monkeypatch).answer(target, "approve")
-    assert database.answers() == [(None, None)]
+    assert database.answers() == [(None, None, {})]
 
 
 def test_a_token_that_is_none(server: FastAPI, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +177,18 @@ def test_what_a_proxy_answers_is_a_coded_error(
         AirflowApiHook().answer("/lake/orders", "approve")
 
 
-def test_in_a_dag(hook: AirflowApiHook, target: str) -> None:
+@pytest.mark.parametrize(("given", "why"), [("None", {}), ("sums differ", {"why": "sums differ"})])
+def test_in_a_dag(hook: AirflowApiHook, target: str, given: str, why: dict[str, str]) -> None:
     database.asks("orders_dag", APPROVAL, -1)
-    operator = AnswerOperator(task_id="answer", target=target, answer="reject")
+    operator = AnswerOperator(task_id="answer", target=target, answer="reject", why=given)
     assert operator.execute({}) == {"target": target, "answer": "reject", "task": APPROVAL, "again": False}
-    assert database.answers() == [(["Reject"], "editor")]
+    assert database.answers() == [(["Reject"], "editor", why)]
 
 
 def test_on_the_command_line(hook: AirflowApiHook, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     database.asks("orders_dag", APPROVAL, -1)
-    assert main(["approve", target]) == 0
+    assert main(["approve", target, "--why", "sums agree"]) == 0
+    assert database.answers() == [(["Approve"], "editor", {"why": "sums agree"})]
     assert capsys.readouterr().out == f"task {APPROVAL} has your answer: approve\n"
     assert main(["approve", target]) == 0
     assert capsys.readouterr().out == f"task {APPROVAL} already had your answer: approve\n"

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from airflow_backfill.core.errors import VerificationFailed
 from airflow_backfill.core.values.attempt import Attempt
+from airflow_backfill.core.values.hidden import UNSEEN
 from airflow_backfill.ledger import control_folder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin import api
@@ -39,6 +40,7 @@ def audited() -> list[tuple[str, str, str]]:
 
 
 RUN_PATH = f"dags/orders_dag/runs/{RUN}"
+PAGES = ("builds", f"{RUN_PATH}/builds", f"{RUN_PATH}/tasks/orders.verify/-1/builds", "dags/orders_dag/builds/KEY")
 
 
 @pytest.mark.parametrize(
@@ -329,6 +331,31 @@ def test_the_keys_that_differ_show_to_those_who_may_command(client: Client, targ
     assert "smith" not in viewer.text
     for everybody in ("builds", f"{RUN_PATH}/builds", f"{RUN_PATH}/tasks/orders.verify/-1/builds"):
         assert "smith" not in client("editor").get(everybody).text
+
+
+@pytest.mark.parametrize("code", ["KEY_DUPLICATE", "OF_A_NEWER_VERSION"])
+@pytest.mark.parametrize("planned", [True, False])
+def test_values_of_rows_in_a_message_show_to_those_who_may_command(
+    source: Path, tmp_path: Path, client: Client, planned: bool, code: str
+) -> None:
+    target, task = str(tmp_path / "orders"), "verify" if planned else "plan"
+    if planned:
+        built(source, Path(target), "plan", "snapshot")
+    me = worked("orders_dag", "orders.verify", target, task=task, state="failed")
+    error = {"code": code, "message": "2 keys have several rows: smith " + "x" * 3000, "retry": False}
+    BuildReader(target).control.store_outcome(me, {**error, "data": {"sample": [{"id": "smith"}]}})
+    for path in (path.replace("KEY", key_of(client)) for path in PAGES):
+        assert client("editor").get(path).text.count("smith") > 0, path
+        told = client("viewer").get(path).text
+        assert code in told and UNSEEN in told and "smith" not in told, path
+
+
+def test_a_message_without_values_shows_to_everybody(client: Client, target: str) -> None:
+    me = worked("orders_dag", "orders.verify", target, task="verify", state="failed")
+    error = {"code": "HISTORY_LOST", "message": "version 7 is missing", "retry": False, "data": {}}
+    BuildReader(target).control.store_outcome(me, error)
+    for path in (path.replace("KEY", key_of(client)) for path in PAGES):
+        assert "version 7 is missing" in client("viewer").get(path).text, path
 
 
 def test_the_row_of_a_topics_build_comes_with_its_records(client: Client, target: str) -> None:

@@ -270,13 +270,20 @@ def test_the_approval_of_a_build_with_lanes_is_asked_of_it(client: Client, targe
     assert [one["task_id"] for one in page(client)["run"]["asked"]] == ["orders.approve"]
 
 
-@pytest.mark.parametrize(("by", "said"), [("ann", "rejected by ann"), (None, "not approved in time")])
+@pytest.mark.parametrize(
+    ("by", "why", "said"),
+    [
+        ("ann", "sums differ", "rejected by ann: sums differ"),
+        ("ann", None, "rejected by ann"),
+        (None, None, "not approved in time"),
+    ],
+)
 def test_a_hand_off_that_is_refused_is_told_and_cleared_with_the_tasks_that_failed_of_it(
-    client: Client, target: str, by: str | None, said: str
+    client: Client, target: str, by: str | None, why: str | None, said: str
 ) -> None:
     """A consumer of the log that is cleared alone would find it refused again."""
     database.asks("orders_dag", "orders.approve", -1)
-    database.rejects("orders_dag", "orders.approve", -1, by)
+    database.rejects("orders_dag", "orders.approve", -1, by, why)
     worked("orders_dag", "orders.consume_log", target, task="consume_log", state="failed")
     found = page(client)
     assert found["problems"][0] == f"task orders.approve: the hand-off was {said}"

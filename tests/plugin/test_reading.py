@@ -190,7 +190,7 @@ def test_a_build_that_waits_for_a_thread_is_not_late(
     monkeypatch.setattr(reading.time, "monotonic", lambda: clock[0])
     answered = Event()
 
-    def look(target: str, _: object) -> dict[str, Any]:
+    def look(target: str, options: object, *, values: bool) -> dict[str, Any]:
         if target.endswith("first"):
             clock[0] += 2 * reading.DEADLINE_SECONDS
         else:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from airflow_backfill.core.values.document import count
 from airflow_backfill.core.values.options import invalid
 
-MAX_CHARACTERS = {"by": 200, "why": 1_000, "via": 1_000}
+WHY: Final = "why"
+MAX_CHARACTERS = {"by": 200, WHY: 1_000, "via": 1_000}
 
 
 @dataclass(frozen=True, slots=True)

@@ -422,20 +422,31 @@ const argumentsOf = (one) =>
     .filter(Boolean)
     .join(", ");
 
-const Orders = ({ found }) =>
-  h(
+// Commands, and the answers that Airflow has for the build's approvals.
+const ordersOf = ({ commands, run }) => {
+  const orders = [...commands].reverse();
+  for (const { answer, task_id: via, ...one } of run?.answered ?? []) {
+    const older = orders.findIndex((other) => other.at <= one.at);
+    orders.splice(older < 0 ? orders.length : older, 0, { ...one, verb: answer.toLowerCase(), via: `task ${via}`, acknowledged: true });
+  }
+  return orders;
+};
+
+const Orders = ({ found }) => {
+  const orders = ordersOf(found);
+  return h(
     Panel,
     { title: "Log of commands", note: "newest first" },
-    found.commands.length === 0
+    orders.length === 0
       ? h(Muted, null, "No commands yet.")
       : h(
           Columns,
           { names: ["#", "Command", "By", "When", "Why", "Acknowledged"], label: "Log of commands" },
-          [...found.commands].reverse().map((one) =>
+          orders.map((one) =>
             h(
               Table.Row,
-              { key: one.number },
-              h(Table.Cell, null, one.number),
+              { key: one.number ?? one.via },
+              h(Table.Cell, null, one.number ?? "–"),
               h(Table.Cell, { whiteSpace: "nowrap" }, h("strong", null, one.verb), " ", h(Muted, null, argumentsOf(one))),
               h(Table.Cell, null, one.by ?? "–", one.via && h(Muted, { fontSize: "xs", display: "block" }, one.via.replace(/^page\/.*/, "page"))),
               h(Table.Cell, { whiteSpace: "nowrap" }, clock(one.at)),
@@ -451,3 +462,4 @@ const Orders = ({ found }) =>
           ),
         ),
   );
+};

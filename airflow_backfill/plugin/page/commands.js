@@ -130,10 +130,11 @@ const clear = async (tasks) => {
 
 // The answer goes to Airflow, which knows whom it has asked.
 const Approval = ({ task, found, asked, busy }) => {
+  const [why, setWhy] = React.useState("");
   const where = `${path("dags", task.dag_id, "dagRuns", task.run_id, "taskInstances", task.task_id, task.map_index)}/hitlDetails`;
   const answer = (option) =>
     asked(option, async () => {
-      await airflow("PATCH", where, { chosen_options: [option], params_input: {} });
+      await airflow("PATCH", where, { chosen_options: [option], params_input: why.trim() ? { why: why.trim() } : {} });
       return `Airflow has received your answer: ${option}.`;
     });
   return h(
@@ -143,6 +144,7 @@ const Approval = ({ task, found, asked, busy }) => {
       Notice,
       { hue: "blue", title: task.subject },
       h(Text, { fontSize: "sm", mb: 2 }, found.lag ? `Pending: ${many(found.lag.epochs, "epoch")}${found.lag.epochs ? `, the oldest for ${span(found.lag.age)}` : ""}. The target is at epoch ${found.epoch ?? "–"}.` : "The number of pending epochs is unknown."),
+      task.takes_why && h(Flex, { mb: 2 }, h(Field, { label: "Why, for your answer", help: "shown in the log of commands" }, h(Input, { size: "sm", maxLength: 1000, value: why, onChange: (event) => setWhy(event.target.value) }))),
       h(
         Flex,
         { gap: 2 },
