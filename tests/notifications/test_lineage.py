@@ -12,8 +12,14 @@ from openlineage.client.serde import Serde
 from airflow_backfill.core.attempts.goals import SnapshotGoal
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.notifications.open_lineage import _column, only_target
+from airflow_backfill.operators.catch_up import CatchUpOperator
+from airflow_backfill.operators.consume_log import ConsumeLogOperator
+from airflow_backfill.operators.finish import FinishOperator
+from airflow_backfill.operators.plan import PlanOperator
 from airflow_backfill.operators.snapshot import SnapshotOperator
-from tests.airflow.without_spark import built
+from airflow_backfill.operators.upstream import UpstreamOperator
+from airflow_backfill.operators.verify import VerifyOperator
+from tests.airflow.without_spark import built, commit_to
 from tests.ledger.json_topic import JsonTopic
 
 KAFKA = json.dumps(
@@ -66,6 +72,36 @@ def test_a_task_that_has_succeeded_knows_its_source(on, context, source, target)
     assert [table.name for table in told.inputs] == [str(source)]
     assert told.run_facets["tableBackfill"].certificate["rows"] == 7
     assert told.run_facets["tableBackfill"].handoff == 3
+
+
+TASKS = [
+    (PlanOperator, {"source": "/s", "key": ["id"], "build_name": "orders"}, None),
+    (SnapshotOperator, {}, "snapshot_rows"),
+    (ConsumeLogOperator, {}, "log_rows"),
+    (CatchUpOperator, {}, "log_rows"),
+    (VerifyOperator, {}, None),
+    (FinishOperator, {}, None),
+    (UpstreamOperator, {}, "upstream_rows"),
+]
+
+
+@pytest.mark.parametrize(("operator", "more", "rows"), TASKS)
+def test_each_phase_tells_what_it_has_written(on, context, source, target, operator, more, rows):
+    built(source, target, "plan", "snapshot", **{"round-rows": 1})
+    for application in ("consume_log", "catch_up", "verify", "finish", "upstream", "upstream", "upstream"):
+        commit_to(source)
+        totals = built(source, target, application).totals
+    assert len({totals.snapshot_rows, totals.log_rows, totals.upstream_rows}) == 3
+    task = operator(task_id="t", target=str(target), **more)
+    task.post_execute(context)
+    told = task.get_openlineage_facets_on_complete(None)
+    (read,), (written,) = told.inputs, told.outputs
+    assert (read.name, written.name) == (str(source), str(target))
+    assert read.facets["version"].datasetVersion == "10"
+    assert [column.name for column in written.facets["schema"].fields] == ["id"]
+    statistics = (written.outputFacets or {}).get("outputStatistics")
+    assert (statistics and statistics.rowCount) == (rows and getattr(totals, rows))
+    assert told.run_facets["tableBackfill"].phase == "upstream"
 
 
 def test_a_topic_is_a_source_beside_its_landing_table(on, context, tmp_path, monkeypatch):

@@ -17,9 +17,10 @@ from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.rehearsal import Replay, course, rehearse
 from airflow_backfill.core.reports.rehearsal import described as rehearsal_lines
 from airflow_backfill.core.reports.sample import is_initial_load
-from airflow_backfill.core.reports.speeds import Speeds
+from airflow_backfill.core.reports.speeds import PROOF_READS, PROOF_TO_COPY, Speeds
 from airflow_backfill.core.source.epoch import Epoch
 from airflow_backfill.core.values.duration import lasting
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.retention import Retention
 from airflow_backfill.core.values.round_size import RoundSize
 
@@ -45,6 +46,8 @@ class Work:
     """How many times the bytes are read."""
     planning: float = 0.0
     """Seconds since the snapshot's epoch was pinned."""
+    cores: int = 1
+    """Cores that do it."""
 
     @property
     def rounds(self) -> int:
@@ -57,6 +60,18 @@ class Work:
         speeds = self.speeds
         begins = speeds.start_seconds + speeds.warm_up_seconds
         return begins + self.bytes * self.often / speeds.copy_bytes + speeds.commit_seconds * self.rounds
+
+    def cost(self, proof: ProofKind, log_seconds: float) -> dict[str, int]:
+        """What the whole build is going to cost, as plain JSON. ``core_seconds``: for how long all cores are reserved
+        from the snapshot to the end of the proof.
+        """
+        proving = self.bytes * PROOF_TO_COPY[proof] / self.speeds.copy_bytes
+        return {
+            "cores": self.cores,
+            "core_seconds": round(self.cores * (self.seconds + log_seconds + proving)),
+            "read_bytes": round(self.bytes * (self.often + PROOF_READS[proof])),
+            "written_bytes": self.bytes,
+        }
 
     def replay(self, recent: Sequence[Epoch], at: int) -> Replay:
         """The changes among the ``recent`` epochs, as they were listed at a time."""
@@ -84,6 +99,8 @@ def report(
         why = advice.why if plan.spec.strategy == advice.strategy else why
     else:
         notes = [*notes, f"{advice.message}. Without this, the build stops at the next such epoch"]
+    found = forecast(work, recent, at, retention)
+    log = found["expected_seconds"]["log"]
     return {
         "existing": False,
         "strategy": plan.spec.strategy,
@@ -98,7 +115,8 @@ def report(
         "notes": notes,
         "topic_retention": None if expiry is None else expiry.to_json(now),
         "rehearsal": rehearse(work.replay(recent, at), work.seconds, work.speeds, work.size, work.planning),
-        **(found := forecast(work, recent, at, retention)),
+        "expected_cost": None if log is None else work.cost(plan.spec.proof, log),
+        **found,
         "warnings": [*found["warnings"], *_expiring(expiry, work, now)],
     }
 
@@ -180,6 +198,7 @@ def described(report: dict[str, Any]) -> list[str]:
         f"applies about {report['apply_rows_per_second']:,} rows per second; about {report['pending_after_snapshot']} "
         f"epochs pending after the snapshot, {log}",
         f"the source keeps replaced files and its log for {lasting(min(kept.values()))}",
+        *_cost(report.get("expected_cost")),
         *_kept_by_kafka(report.get("topic_retention")),
         f"strategy {report['strategy']}: {report['why']}",
         *_recommended(report),
@@ -187,6 +206,15 @@ def described(report: dict[str, Any]) -> list[str]:
         f"commits: {report['commit_guarantee']}",
         *(f"note: {note}" for note in report["notes"]),
         *(f"WARNING: {warning}" for warning in report["warnings"]),
+    ]
+
+
+def _cost(cost: dict[str, int] | None) -> list[str]:
+    if cost is None:
+        return []
+    return [
+        f"cost: about {cost['core_seconds'] / 3600:,.2f} core hours on {cost['cores']} cores with the proof; reads "
+        f"{cost['read_bytes']:,} bytes, writes {cost['written_bytes']:,}, and the changes in addition"
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from airflow_backfill.core.values.proof_kind import ProofKind
+
 COPY_BYTES_PER_SECOND = 7_000_000
 """Bytes of data files that one core copies, in its first minutes. Later it may copy twice as many."""
 WARM_UP_SECONDS = 3.0
@@ -18,6 +20,10 @@ EPOCH_SECONDS = 0.1
 """What an epoch of the log takes in addition to its rows: it is found and read by itself."""
 KEYS_TO_COPY = 10
 """How many times as fast as a file is copied, a MERGE reads its keys."""
+PROOF_TO_COPY = {ProofKind.FULL: 0.7, ProofKind.INCREMENTAL: 0.35, ProofKind.SAMPLED: 0.02}
+"""What a proof takes, as a share of a copy of the same rows."""
+PROOF_READS = {ProofKind.FULL: 2.0, ProofKind.INCREMENTAL: 1.0, ProofKind.SAMPLED: 0.02}
+"""How many times the bytes of the copy a proof reads."""
 START_SECONDS = 10.0
 """What the start of a Spark application takes."""
 

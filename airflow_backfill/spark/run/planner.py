@@ -346,9 +346,12 @@ class Planner:
         """The work of reading the source once, at usual speeds."""
         keys = found.rows if found.files and self._spec.key else None  # those that were counted
         slow = crowding(self._spark) * (1.0 if keys is None else pace(self._spark, keys, found.at))
-        speeds = Speeds.usual(cluster_cores(self._spark)).crowded(slow)
+        cores = cluster_cores(self._spark)
+        speeds = Speeds.usual(cores).crowded(slow)
         planning = (now_ms() - found.at) / 1000
-        return Work(found.parts, found.units, found.bytes, found.rows, self._size, speeds, planning=planning)
+        return Work(
+            found.parts, found.units, found.bytes, found.rows, self._size, speeds, planning=planning, cores=cores
+        )
 
     def _empty_through(self, head: int) -> int:
         """The newest version before a plan is in the target's log. TargetExists if rows were written by then."""

@@ -13,6 +13,7 @@ from airflow_backfill.core.reports.forecast import RECENT, Work, described, fore
 from airflow_backfill.core.reports.recommend import Advice
 from airflow_backfill.core.reports.speeds import APPLY_ROWS_PER_SECOND, Speeds
 from airflow_backfill.core.source.epoch import Epoch
+from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.retention import FILES, Retention
 from airflow_backfill.core.values.round_size import RoundSize
 from tests.core.model.test_plan import PLAN
@@ -97,16 +98,48 @@ def test_what_is_older_than_a_day_does_not_count() -> None:
     assert forecast(work(), old, NOW, WEEK)["change"] == {"epochs_per_hour": 0.0, "rows_per_second": 0.0}
 
 
+def reported(work: Work, proof: str = "full", rows: int = 100) -> dict[str, Any]:
+    plan = replace(PLAN, spec=replace(PLAN.spec, proof=ProofKind(proof)))
+    recent, advice = history(60, rows, 60_000), Advice("snapshot", "it fits")
+    return forecasts.report(plan, work, recent, NOW, WEEK, "a lock", ["a note"], advice)
+
+
 def said(**changes: Any) -> str:
-    report = forecasts.report(
-        PLAN, work(), history(60, 100, 60_000), NOW, WEEK, "a lock", ["a note"], Advice("snapshot", "it fits")
-    )
-    return "\n".join(described({**report, **changes}))
+    return "\n".join(described({**reported(work()), **changes}))
+
+
+@pytest.mark.parametrize(("proof", "read"), [("full", 30 * GIB), ("incremental", 20 * GIB)])
+def test_what_it_is_going_to_cost(proof: str, read: int) -> None:
+    small = replace(work(), cores=2)
+    cost = reported(small, proof)["expected_cost"]
+    assert (cost["read_bytes"], cost["written_bytes"], cost["cores"]) == (read, 10 * GIB, 2)
+    assert cost["core_seconds"] > 2 * small.seconds
+    twice = reported(replace(work(size=20 * GIB, files=200), cores=2), proof)["expected_cost"]
+    assert twice["core_seconds"] == pytest.approx(2 * cost["core_seconds"], rel=0.02)
+
+
+def test_more_cores_cost_about_as_much_because_they_take_less_time() -> None:
+    two, eight = (reported(replace(work(cores=n), cores=n))["expected_cost"]["core_seconds"] for n in (2, 8))
+    assert eight == pytest.approx(two, rel=0.1)
+
+
+def test_a_build_that_never_catches_up_has_no_cost() -> None:
+    report = reported(work(), rows=10**7)
+    assert report["expected_cost"] is None and "core hours" not in "\n".join(described(report))
 
 
 def test_it_can_be_read() -> None:
     text = said()
-    for part in ("100,000,000 rows", "60.0 epochs per hour", "7.0 days", "a lock", "note: a note", "strategy snapshot"):
+    assert "core hours on 1 cores" in text
+    for part in (
+        "100,000,000 rows",
+        "60.0 epochs per hour",
+        "7.0 days",
+        "a lock",
+        "note: a note",
+        "strategy snapshot",
+        "core hours on 1 cores",
+    ):
         assert part in text
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.spark.kafka.dead_letters import SCHEMA, add
@@ -34,3 +36,22 @@ def test_a_topic_that_was_created_again_has_dead_letters_of_its_own(spark: Spark
     assert sorted((bytes(value), offset) for value, offset in stored) == [
         (value, offset) for value in (b"after", b"before") for offset in range(2)
     ]
+
+
+def test_people_may_delete_what_they_have_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """With DELETE and VACUUM as in any table of Delta, while a follower goes on; or all of it, with its folder."""
+    place = str(tmp_path / "dead")
+    add(spark, place, letters(spark, "clicks", b"before"))
+    spark.sql(f"ALTER TABLE delta.`{place}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql(f"DELETE FROM delta.`{place}` WHERE offset = 0")
+    DeltaTable.forPath(spark, place).vacuum(168)
+    add(spark, place, letters(spark, "clicks", b"after"))
+    rows = spark.read.format("delta").load(place)
+    assert sorted((bytes(one.value), one.offset) for one in rows.collect()) == [
+        (b"after", 0),
+        (b"after", 1),
+        (b"before", 1),
+    ]
+    shutil.rmtree(place)
+    add(spark, place, letters(spark, "clicks"))
+    assert spark.read.format("delta").load(place).count() == 2
