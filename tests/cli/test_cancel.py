@@ -10,6 +10,8 @@ import pytest
 from airflow_backfill.cli.main import main
 from airflow_backfill.core.values.control import Command, Verb
 from airflow_backfill.core.values.phase import Phase
+from tests.airflow.without_spark import built, make_source
+from tests.cli.schema import check
 from tests.ledger.json_target import JsonBuild
 
 DROP = ("--drop", "--why", "a test")
@@ -60,6 +62,22 @@ def test_a_recovery_says_what_to_do_next(build: JsonBuild, submit: str, capsys: 
     assert capsys.readouterr().out == "the build goes on in its snapshot phase; clear the task that failed\n"
     assert main([*orders, "--epoch", "7"]) == 0
     assert "goes on from epoch 7; to prove its rows, clear the failed task and" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["plan", "recover", "repair", "prove", "cancel", "cancel --drop"])
+def test_what_an_application_answers_has_a_schema(
+    command: str, tmp_path: Path, submit: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    source, target = make_source(tmp_path / "source"), tmp_path / "orders"
+    spec = json.dumps({"name": "orders", "source": str(source), "target": str(target), "key": ["id"]})
+    verb, *more = command.split()
+    if verb != "plan":
+        built(source, target, "plan", "snapshot", "consume_log", "catch_up", "verify")
+    if verb not in ("plan", "prove"):
+        more += ["--why", "a test"]
+    subject = spec if verb == "plan" else str(target)
+    document = said(capsys, 0, verb, subject, *more, "--spark-submit", submit)
+    check("certificate" if verb == "prove" else "status", document)
 
 
 def test_an_application_that_died_is_told_of_afterwards_without_its_output(
