@@ -208,9 +208,17 @@ class ControlFolder:
             return at if type(at) is int else 0
         return 0
 
-    def order(self, build: str, command: Command, floor: int = 0) -> int:
-        """Append a command. Returns the number under which a barrier acknowledges it."""
-        return self._commands.append({"build": build, **Command.from_json(command.to_json()).to_json()}, floor)
+    def order(self, build: str, command: Command, floor: int = 0, *, once: bool = False) -> int:
+        """Append a command. Returns the number under which a barrier acknowledges it. ``once``: that of a command with
+        the same ``via``, if there is one.
+        """
+        document = {"build": build, **Command.from_json(command.to_json()).to_json()}
+        if not once:
+            return self._commands.append(document, floor)
+        names = ("build", "via")
+        return self._commands.append_once(
+            document, lambda other: all(other.get(name) == document.get(name) for name in names), floor
+        )
 
     def forget(self, command: int) -> None:
         """Delete a command that later ones have replaced. The newest one must stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -19,6 +19,8 @@ READERS = 16
 """Documents that are read side by side."""
 _LAST_NUMBER = 10**9 - 1
 NONE: Mapping[int, dict[str, Any]] = {}
+Same = Callable[[Mapping[str, Any]], bool]
+"""Whether another document stands for one that is to be stored."""
 _NAME = re.compile(r"(?P<number>[0-9]{9})(?P<companion>\.[a-z][a-z0-9_-]*)?\.json")
 
 
@@ -39,16 +41,31 @@ class Journal:
         The number is greater than ``floor``, so that a deleted journal does not use a number twice. Only greater
         numbers are listed. If the call fails, the document may be stored all the same.
         """
+        return self._append(document, max(self.numbers(floor), default=floor) + 1)
+
+    def append_once(self, document: Mapping[str, Any], same: Same, floor: int = 0) -> int:
+        """``append``, unless a document after ``floor`` is the ``same``: then that one's number, also if both are
+        stored at the same time.
+        """
+        known = self.after(floor)
+        if (found := next((number for number, other in known if same(other)), None)) is not None:
+            return found
+        return self._append(document, max((number for number, _ in known), default=floor) + 1, same)
+
+    def _append(self, document: Mapping[str, Any], number: int, same: Same | None = None) -> int:
         data = _encoded(document)
-        number = max(self.numbers(floor), default=floor) + 1
-        while not (self._store.create(self._path(number), data) or self._has(number, data)):
+        while not (self._store.create(self._path(number), data) or self._has(number, data, same)):
             number += 1
         return number
 
-    def _has(self, number: int, data: bytes) -> bool:
-        """Whether the document under a number is this one: the store's answer was lost when it was created."""
+    def _has(self, number: int, data: bytes, same: Same | None) -> bool:
+        """Whether the document under a number is this one, because the store's answer was lost when it was created; or
+        the ``same``.
+        """
         with suppress(NotFound):
-            return self._store.read(self._path(number), len(data) + 1) == data
+            if self._store.read(self._path(number), len(data) + 1) == data:
+                return True
+            return same is not None and same(self.read(number))
         return False
 
     def after(self, number: int, known: Mapping[int, dict[str, Any]] = NONE) -> list[tuple[int, dict[str, Any]]]:

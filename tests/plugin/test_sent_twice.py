@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -14,6 +16,9 @@ from airflow.sdk import DAG, Param
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
 
+from airflow_backfill.core.values.control import Command, Verb
+from airflow_backfill.core.values.signature import Signature
+from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin.steering import TAG
 from tests.plugin import database
@@ -42,6 +47,22 @@ def given(target: str) -> list[tuple[str, int | None, str | None]]:
 def test_a_command_that_is_sent_twice_is_given_once(send: Any, target: str) -> None:
     answers = [send(verb="throttle", rate=7, id=ID).json()["number"] for _ in range(3)]
     assert answers == [1, 1, 1] and given(target) == [("throttle", 7, "editor")]
+
+
+def test_a_command_that_is_sent_again_before_it_is_answered_is_given_once(target: str) -> None:
+    """By two servers of the API, which have both seen no command. The clock goes on between them."""
+    build = BuildReader(target).state().plan.build
+    start = Barrier(8)
+
+    def gives(n: int) -> int:
+        control = ControlFolder.beside(target)
+        start.wait()
+        command = Command(Verb.PAUSE, signed=Signature(by="editor", via="page/0f3c9a7e", at=n + 1))
+        return control.order(build, command, once=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        numbers = set(pool.map(gives, range(8)))
+    assert len(numbers) == 1 and len(given(target)) == 1
 
 
 def test_without_an_id_it_is_another_command(send: Any, target: str) -> None:
