@@ -82,6 +82,18 @@ def run(target: str, *more: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def corrupt(build: Build, version: int, **fields: int) -> None:
+    """Change fields of the certificate in the record of a commit."""
+    commit = Path(build.target) / "_delta_log" / f"{version:020}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            text = json.loads(line["commitInfo"]["userMetadata"])
+            text["certificate"] |= fields
+            line["commitInfo"]["userMetadata"] = json.dumps(text)
+    commit.write_text("\n".join(map(json.dumps, lines)))
+
+
 def test_a_certificate_is_checked_and_a_wrong_one_is_refused(source: Source, tmp_path: Path) -> None:
     build = Build(source, tmp_path / "target", select=["id", "name", "n + 1 AS n"], where="id % 3 < 2")
     source.sql("DELETE FROM $table WHERE $id % 10 = 3")
@@ -93,26 +105,28 @@ def test_a_certificate_is_checked_and_a_wrong_one_is_refused(source: Source, tmp
         "source\n",
     )
     source.spark.sql(f"UPDATE delta.`{target}` SET name = 'wrong' WHERE id % 10 = 7")
-    commit = tmp_path / "target" / "_delta_log" / f"{version:020}.json"
-    head = version + 1
-    lines = [json.loads(line) for line in commit.read_text().splitlines()]
-    for line in lines:
-        if "commitInfo" in line:
-            text = json.loads(line["commitInfo"]["userMetadata"])
-            text["certificate"]["target_version"] = head
-            line["commitInfo"]["userMetadata"] = json.dumps(text)
-    commit.write_text("\n".join(map(json.dumps, lines)))
+    corrupt(build, version, target_version=version + 1)
     status, text = run(target)
     assert status == 1 and "'name': 'wrong'" in text and "only in the source" in text
     assert run(target, "--only", "id % 10 = 8")[0] == 0
     assert run(str(tmp_path / "nowhere"))[0] == 2
 
 
-def test_a_certificate_of_a_sample_says_nothing_of_the_other_rows(source: Source, tmp_path: Path) -> None:
-    build = Build(source, tmp_path / "target", proof="sampled")
-    certificate = build.hand_off().certificate
-    assert certificate is not None and certificate.rows < build.rows().count()
+@pytest.mark.parametrize("proof", ["full", "incremental", "sampled"])
+def test_a_corrupted_certificate_of_each_kind_is_refused(source: Source, tmp_path: Path, proof: str) -> None:
+    build = Build(source, tmp_path / "target", proof=proof)
+    planned = source.head
+    source.sql("DELETE FROM $table WHERE $id % 10 = 3")
+    state = build.hand_off()
+    said, version = state.certificate, state.proven
+    assert said is not None and said.kind.value == proof and said.epoch > planned
+    assert (said.rows < build.rows().count()) is (proof == "sampled"), "a sample says nothing of the other rows"
     assert run(build.target)[0] == 0
+    right = {"epoch": said.epoch, "target_version": said.target_version, "rows": said.rows}
+    for wrong in ({"epoch": planned}, {"epoch": 999}, {"target_version": 1}, {"rows": said.rows + 1}):
+        corrupt(build, version, **{**right, **wrong})
+        known = proof == "sampled" and "rows" in wrong
+        assert (run(build.target)[0] == 0) is known, wrong
 
 
 def test_a_certificate_of_version_0_1_is_checked() -> None:
