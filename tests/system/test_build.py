@@ -48,6 +48,25 @@ def test_a_build_goes_on_after_a_kill(workload: Workload, tmp_path: Path) -> Non
 
 
 @pytest.mark.soak
+def test_an_application_of_all_phases_is_killed_between_any_two(workload: Workload, tmp_path: Path) -> None:
+    """Each next one finds the phases before it committed, whichever task of Airflow's it belongs to."""
+    target = str(tmp_path / "target")
+    apps = Applications(target)
+    then = all_phases(lag_epochs=60)
+    with workload.writer(rate=2.0):
+        pinned = workload.plan(target).plan.source.epoch
+        for nth, phase in enumerate((Phase.SNAPSHOT, Phase.CONSUME_LOG, Phase.CATCH_UP, Phase.CATCH_UP), 1):
+            assert apps.run("snapshot", *then, crash=f"before_phase:{nth}:group") is None
+            killed = BuildReader(target).state()
+            assert (killed.phase, killed.sealed) == (phase, True), nth
+            assert (killed.certificate is not None) == (nth == 4)
+        finished = apps.result("snapshot", *then)
+    assert finished["phase"] == "finished" and finished["certificate"]["epoch"] == finished["epoch"]
+    workload.check(target, finished["epoch"], finished["target_version"])
+    _each_epoch_once(target, pinned, finished["epoch"])
+
+
+@pytest.mark.soak
 def test_a_build_survives_a_kill_in_every_phase(workload: Workload, tmp_path: Path) -> None:
     target, events = str(tmp_path / "target"), tmp_path / "events"
     apps = Applications(target, event_log.confs(events))

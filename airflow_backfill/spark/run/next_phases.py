@@ -13,6 +13,7 @@ from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.spark.run.phases import APPLICATIONS, GATE, Interpreter, checked, gate_of, goal_of, parser
+from airflow_backfill.spark.session.faults import crash_point
 
 NextPhase = tuple[str, argparse.Namespace]
 """The name of a phase and its options."""
@@ -36,6 +37,7 @@ def go_on(state: BuildState, then: Sequence[NextPhase], shell: Interpreter, reac
     to the task whose phase it is: that task will meet the same error, and say so.
     """
     for phase, its in then:
+        crash_point("before_phase")
         try:
             if phase != GATE:
                 state = reach(goal_of(phase, its, shell), state.plan.build)

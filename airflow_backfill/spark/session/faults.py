@@ -2,7 +2,8 @@
 
 ``TABLE_BACKFILL_CRASH=point:nth:whom`` sends SIGKILL at the nth passage of the point to ``python`` (its JVM lives on
 for seconds and may still commit), ``jvm``, ``group`` (both), or the ``executors`` on this machine. The points are
-``before_commit``, ``before_apply``, ``after_commit``, ``before_verify`` and ``after_part`` (of a verification).
+``before_commit``, ``before_apply``, ``after_commit``, ``before_verify``, ``after_part`` (of a verification) and
+``before_phase`` (of one that follows another in the same application).
 """
 
 from __future__ import annotations
