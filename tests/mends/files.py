@@ -52,8 +52,8 @@ MENDS = (
     ),
     Mend(
         "numbers begin anew where the folder is lost",
-        "        number = max(self.numbers(floor), default=floor) + 1",
-        "        number = max(self.numbers(floor), default=0) + 1",
+        "        return self._append(document, max(self.numbers(floor), default=floor) + 1)",
+        "        return self._append(document, max(self.numbers(floor), default=0) + 1)",
         (
             "tests/ledger/test_control_folder.py::test_after_a_lost_folder_numbers_go_on_and_old_outcomes_belong_to_nobody",
             "tests/ledger/test_control_folder.py::test_after_a_lost_folder_commands_go_on_above_the_last_that_was_acknowledged",

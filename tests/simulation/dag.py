@@ -99,7 +99,7 @@ def _is_final(world: World, process: Process) -> bool:
         return False  # it slept while the log was cleaned up, or read what a sleeper had left, and is cleared
     if world.fatal == "put back" and error.code == ENDS[world.fatal] and not world.judge.stale:
         raise Violation(f"all that was applied is in the history that is there, but {process.task} ended: {error}")
-    if world.fatal_done and error.code in (ENDS.get(world.fatal or ""), "VERIFICATION_FAILED"):
+    if world.fatal_done and (_is_caused(world, error) or error.code == "VERIFICATION_FAILED"):
         helped = _helped(world, error) or way_out.rewritten(world) or way_out.removed(world)
         world.outcome = "" if helped else error.code
     elif error.code == "HISTORY_LOST" and world.target.outlived:
@@ -113,6 +113,14 @@ def _is_final(world: World, process: Process) -> bool:
     else:
         raise Violation(f"{process.task} failed without a cause: {error}")
     return True
+
+
+def _is_caused(world: World, error: BackfillError) -> bool:
+    """Whether what ended the build is the world's fault, or was done by somebody who meddled with a recovery."""
+    world.judge.look()
+    return error.code == ENDS.get(world.fatal or "") or (
+        error.code == "TARGET_DIVERGED" and world.judge.foreign_at is not None
+    )
 
 
 def _helped(world: World, error: BackfillError) -> bool:
@@ -148,12 +156,17 @@ def _may_be_lost(world: World, partition: int, wanted: int, have: int, **_: int)
 
 
 def _rivals(world: World, process: Process) -> bool:
-    """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other
-    lanes.
+    """Whether Airflow itself started a newer attempt that competes with this one: a twin, a clear, other lanes; that of
+    a snapshot whose application goes on.
     """
     return any(
         rival.generation > process.generation
-        and (rival.task == process.task or rival.task.split("/")[0] != "snapshot" or rival.lanes != process.lanes)
+        and (
+            rival.task == process.task
+            or rival.task.split("/")[0] != "snapshot"
+            or rival.lanes != process.lanes
+            or world.through
+        )
         for rival in world.started
     )
 
@@ -186,7 +199,7 @@ def _unannounced(world: World) -> bool:
 def _gate_broken(world: World, error: BackfillError) -> None:
     if error.code == "CANCELLED":
         _resume(world)
-    elif world.fatal_done and error.code == ENDS.get(world.fatal or ""):
+    elif world.fatal_done and _is_caused(world, error):
         world.outcome = "" if _helped(world, error) or way_out.removed(world) else error.code
     elif error.code == "HISTORY_LOST" and world.target.outlived:
         world.outcome = error.code

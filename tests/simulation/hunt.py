@@ -7,6 +7,7 @@ simulation.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
@@ -51,7 +52,7 @@ def main() -> int:
     kept, begun = kept_seeds(), time.monotonic()
     for mutant in MUTANTS:
         holding(mutant)  # an edit whose text is gone fails now, and not after minutes
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=logging.disable) as pool:
         hunts = [pool.submit(looked_for, n, kept.get(mutant.name), seeds) for n, mutant in enumerate(MUTANTS)]
         for mutant, hunt in zip(MUTANTS, hunts, strict=True):
             seed, said = hunt.result()

@@ -318,6 +318,10 @@ class Judge:
         elif self.bound is not None and document.get("bound") is not None:
             must(document["bound"]["value"] <= self.bound["value"], "the bound grew")
             self.bound = document["bound"]
+        if event == "pin":
+            by = next((p for p in self.world.processes if p.name == document["attempt"]), None)
+            through = by is not None and by.task.startswith("snapshot")
+            must(not through or by.gate_was_free, "an application went through a gate that was on hold")
         if event == "cancel":
             self.cancelled = True
         if event == "finish":

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_backfill.spark.run import next_phases, phases
 from tests.mutation import Edit, mutated
 
 
@@ -21,12 +22,14 @@ class Mutant(Edit):
     often: Mapping[str, float] = field(default_factory=dict)
     """How often what it takes happens, where that is more often than in other worlds."""
 
+    through: bool = False
+    """Whether one application has to go through the gate."""
     haunted: bool = False
     """Whether it takes an attempt of a build whose table stood here before."""
 
     def world(self, world: Any, seed: int) -> Any:
         """Where it may matter. ``world``: the class of simulated worlds."""
-        found = world(seed, topic=self.topic, chain=self.chain, trouble=self.trouble)
+        found = world(seed, topic=self.topic, chain=self.chain, trouble=self.trouble, through=self.through)
         found.faults |= {name: p for name, p in self.often.items() if name != "lanes" or not found.one_lane}
         found.haunted = found.haunted or self.haunted
         return found
@@ -44,7 +47,7 @@ def ends(mutant: Mutant, seed: int) -> str | None:
 
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
-    with mutated(mutant, "tests.simulation"):
+    with mutated(mutant, "tests.simulation", next_phases.__name__, phases.__name__):
         world = importlib.import_module("tests.simulation.world")
         for seed in seeds:
             try:

@@ -355,6 +355,20 @@ MUTANTS = (
         "        return max(min(self.until - now, self.until - self.now), 0)",
         "        return max(self.until - now, 0)",
     ),
+    Mutant(
+        "an application that goes on does not ask its gate",
+        "            elif not _opens(drive(gate_of(its, state.plan.build), shell.answer)):\n                break\n",
+        "            else:\n                pass\n",
+        through=True,
+        often={"command": 0.15},
+    ),
+    Mutant(
+        "an application goes on although its gate is closed",
+        "    why = verdict.reasons if isinstance(verdict, Waiting) else verdict.error\n",
+        "    return True\n    why = verdict.reasons if isinstance(verdict, Waiting) else verdict.error\n",
+        through=True,
+        often={"command": 0.15},
+    ),
     *OF_RECOVERIES,
     *OF_TOPICS,
 )

@@ -32,7 +32,7 @@ from airflow_backfill.core.splits.ranges import AtKey
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.state.drive import drive
 from airflow_backfill.core.values.commit import Commit
-from airflow_backfill.core.values.control import Command
+from airflow_backfill.core.values.control import Command, Control, obey
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.interruption import Begun
 from tests.simulation.faults import CALM
@@ -87,6 +87,8 @@ class Process:
         self.wakes = 0
         self.ahead = world.some_hours() if world.apart else 0
         """By how much its clock is ahead."""
+        self.gate_was_free = False
+        """Whether the gate was not on hold at one of its looks at the commands."""
         self.begun: Begun | None = None
         """What it does since it looked at the commands."""
         self.foreign_seen = world.foreign
@@ -163,6 +165,7 @@ class Process:
                 return self._answer_plan(effect)
             case fx.ReadCommands(_, spared):
                 self.begun = Begun.under(self.commands, self.now, spared=spared)
+                self.gate_was_free = self.gate_was_free or not obey(Control(), self.commands).held
                 at = world.source.versions[self.pinned].files if self.pinned is not None else ()
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
                 return fx.CommandsRead(self.now, tuple(self.commands), files, world.target.properties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from typing import Any
@@ -15,6 +16,7 @@ from tests.simulation.world import World
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "44"))
 SEEDS_OF_TOPICS = 28
 SEEDS_OF_HISTORIES = 30
+SEEDS_OF_APPLICATIONS = 30
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 RARE = (50, 102, 153)
 RARE_OF_TOPICS = (39, 46)
@@ -25,7 +27,7 @@ PAST_FAILURES = {
     "chain": (241, 200514, 405789, 600522, 700097),
     "topic without keys": (6, 34, 51, 55, 112, 240, 262, 293, 1587, 201620, 201684, 303156, 303920, 403380, 403760),
     "topic": (719, 100196, 100716, 102460, 104532, 900000),
-    "any": (525, 902991),
+    "any": (525, 723, 902991),
 }
 """Seeds that once found something, run for ever."""
 KINDS: dict[str, dict[str, Any]] = {
@@ -60,6 +62,23 @@ def test_every_seed_of_a_topic_ends_as_it_must() -> None:
     print(dict(outcomes))
     assert outcomes["DONE"] >= SEEDS_OF_TOPICS // 3
     assert set(FATAL_TO_TOPICS.values()) <= set(+outcomes), "a fatal fault that no seed reached proves nothing"
+
+
+def test_one_application_goes_through_the_gate_and_to_the_end() -> None:
+    """For as long as nothing stops it; what is left, the tasks of the later phases do."""
+    ends: Counter[str] = Counter()
+    for seed in range(SEEDS_OF_APPLICATIONS):
+        world = World(seed, topic=seed % 4 == 0, through=True)
+        ended(world)
+        texts = (landed.commit.user_metadata for landed in world.target.log)
+        by = [json.loads(text) for text in texts if text]
+        last = [one["attempt"].startswith("snapshot") for one in by if one.get("event") in ("pin", "certify", "finish")]
+        ends[world.outcome] += 1
+        ends["went through"] += last[-1:] == [True]
+        ends["was stopped"] += True in last and not last[-1]
+    print(dict(ends))
+    assert ends["DONE"] >= SEEDS_OF_APPLICATIONS // 2, ends
+    assert ends["went through"] >= 4 and ends["was stopped"] >= 2, ends
 
 
 @pytest.mark.parametrize(("task", "known"), [("finish", 1), ("upstream", 35)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_backfill.core.attempts import announcer
+from airflow_backfill.core.attempts.goals import Goal
 from airflow_backfill.core.errors import BackfillError
 from airflow_backfill.core.gates import gate
 from airflow_backfill.core.gates.max_lag import MaxLag
@@ -58,6 +60,8 @@ class World:
     """What befalls it; None: as the seed says."""
     draft: Callable[[Any], Plan] = draft
     """What its planner makes of the source."""
+    through: bool = False
+    """Whether the application of the snapshot goes on with the later phases, for as long as the gate is open."""
     forgets: str = ""
     """The task after which a build's memory of what it deleted is dropped, which is a bug."""
     rng: random.Random = field(init=False)
@@ -341,6 +345,21 @@ class World:
             self._announce(process)
         if len([p for p in self.processes if p.ended]) > 60:
             self.processes = [p for p in self.processes if not p.ended or p.known]
+
+    @contextmanager
+    def announcing(self, me: Attempt, goal: Goal) -> Iterator[None]:
+        """Announce beside an application while it works on a goal: ``start`` has begun that for the first one."""
+        process = next((p for p in self.processes if p.name == me.name), None)
+        if process is not None and self.chain and goal.announces:
+            self._announce(process)
+        try:
+            yield
+        finally:
+            process = next((p for p in self.processes if p.name == me.name), None)
+            if process is not None and process.announcer is not None:
+                if not process.announcer.ended:
+                    process.announcer.die()
+                process.announcer = None
 
     def _announce(self, process: Process) -> None:
         """Another thread of the application announces epochs."""
