@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -16,11 +15,7 @@ from tests.plugin.database import RUN
 from tests.plugin.fab_users import USERS
 
 FAB = "airflow.providers.fab"
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.airflow,
-    pytest.mark.skipif(find_spec(FAB) is None, reason="needs apache-airflow-providers-fab"),
-]
+pytestmark = [pytest.mark.soak, pytest.mark.airflow]
 
 NAMES = ["orders", "parcels"]
 WORKED = """
