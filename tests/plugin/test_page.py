@@ -44,10 +44,6 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowProcess
         yield airflow
 
 
-def known(airflow: AirflowProcess) -> set[str]:
-    return {one["dag_id"] for one in airflow.ask("ada", "GET", "api/v2/dags")["dags"]}
-
-
 def address(airflow: AirflowProcess, name: str) -> str:
     key = sha256(f"{airflow.place}/marts/{name}".encode()).hexdigest()[:16]
     return f"shop_{name}/{key}"
@@ -104,7 +100,9 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
         page.get_by_text(re.compile("prove: run .* of DAG steer_table_backfill")).wait_for()
         airflow.wait("a proof", lambda: states(airflow, "steer_table_backfill").get("prove") == "success")
 
+        page.get_by_label("Reason for your answer").fill("the sums agree")
         press(page, "Approve", "Airflow has received your answer")
+        page.get_by_role("row", name=re.compile("approve ed .* the sums agree")).wait_for()  # in the log of commands
         airflow.wait("the end of orders", lambda: phase(airflow, "orders") == "finished")
         page.get_by_text("Proven equal to the source").wait_for()  # without a reload
 
@@ -139,10 +137,10 @@ def test_a_cancel_with_drop_asks_why_and_is_done_by_a_task(airflow: AirflowProce
         assert page.get_by_role("button", name=re.compile("Pause|Cancel")).count() == 0
 
 
-def asked_again(airflow: AirflowProcess, page: Any) -> None:
+def asked_again(airflow: AirflowProcess, page: Any, why: str = "") -> None:
     """After a rejection: the page says who rejected, and clears what failed of it."""
     airflow.wait("a rejection", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "failed")
-    page.get_by_text("task clicks.approve: the hand-off was rejected by ed").first.wait_for()  # without a reload
+    page.get_by_text(f"task clicks.approve: the hand-off was rejected by ed{why}").first.wait_for()  # without a reload
     airflow.wait("its end", lambda: states(airflow, "shop_clicks").get("clicks.consume_log") == "failed")
     press(page, "Clear clicks.approve, clicks.consume_log", "Airflow runs clicks.approve, clicks.consume_log again")
     airflow.wait("a question", lambda: states(airflow, "shop_clicks").get("clicks.approve") == "awaiting_input")
@@ -153,8 +151,9 @@ def test_a_hand_off_is_rejected_and_its_build_cancelled(airflow: AirflowProcess)
     airflow.wait("a snapshot", lambda: phase(airflow, "clicks") == "consume_log")
     with chromium(airflow) as opened:
         page = opened("ed", f"/plugin/table-backfills/{address(airflow, 'clicks')}")
+        page.get_by_label("Reason for your answer").fill("wrong sums")
         press(page, "Reject", "Airflow has received your answer: Reject")
-        asked_again(airflow, page)
+        asked_again(airflow, page, ": wrong sums")
         page.get_by_role("button", name="Reject", exact=True).wait_for()
 
         order = {"verb": "reject", "target": str(airflow.place / "marts" / "clicks")}

@@ -144,7 +144,7 @@ const Approval = ({ task, found, asked, busy }) => {
       Notice,
       { hue: "blue", title: task.subject },
       h(Text, { fontSize: "sm", mb: 2 }, found.lag ? `Pending: ${many(found.lag.epochs, "epoch")}${found.lag.epochs ? `, the oldest for ${span(found.lag.age)}` : ""}. The target is at epoch ${found.epoch ?? "–"}.` : "The number of pending epochs is unknown."),
-      task.takes_why && h(Flex, { mb: 2 }, h(Field, { label: "Why, for your answer", help: "shown in the log of commands" }, h(Input, { size: "sm", maxLength: 1000, value: why, onChange: (event) => setWhy(event.target.value) }))),
+      task.takes_why && h(Flex, { mb: 2 }, h(Field, { label: "Reason for your answer", help: "shown in the log of commands" }, h(Input, { size: "sm", maxLength: 1000, value: why, onChange: (event) => setWhy(event.target.value) }))),
       h(
         Flex,
         { gap: 2 },
