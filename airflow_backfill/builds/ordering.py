@@ -37,8 +37,8 @@ def ordered(target: str | BuildReader, command: Command, *, once: bool = False) 
         raise invalid("until", command.until, "must be a time in the future")
     if (refused := refusal(command.verb, state)) is not None:
         raise refused
-    signed_now, floor = replace(command, signed=signed), state.control.number
-    return reader.control.order(state.plan.build, signed_now, floor, once=once)
+    given, floor = replace(command, signed=signed), state.control.number
+    return reader.control.order(state.plan.build, given, floor, once=once)
 
 
 def only_drops(reader: BuildReader, error: BackfillError) -> bool:

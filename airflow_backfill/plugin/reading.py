@@ -74,8 +74,8 @@ class _Reading:
 
 
 class Readings:
-    """Runs ``look`` for builds. ``ahead``: of how many numbers in each folder of the target, and of
-    the source, all files are fetched as soon as it is listed.
+    """Runs ``look`` for builds. ``ahead``: of how many numbers in each folder of the target, and of the source, all
+    files are fetched as soon as it is listed.
     """
 
     def __init__(self, look: Look, ahead: tuple[_Ahead, _Ahead]) -> None:

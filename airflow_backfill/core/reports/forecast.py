@@ -212,8 +212,9 @@ def described(report: dict[str, Any]) -> list[str]:
 def _cost(cost: dict[str, int] | None) -> list[str]:
     if cost is None:
         return []
+    cores = "1 core" if cost["cores"] == 1 else f"{cost['cores']:,} cores"
     return [
-        f"cost: about {cost['core_seconds'] / 3600:,.2f} core hours on {cost['cores']} cores with the proof; reads "
+        f"cost: about {cost['core_seconds'] / 3600:,.2f} core hours on {cores} with the proof; reads "
         f"{cost['read_bytes']:,} bytes, writes {cost['written_bytes']:,}, and the changes in addition"
     ]
 

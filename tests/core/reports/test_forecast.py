@@ -130,7 +130,7 @@ def test_a_build_that_never_catches_up_has_no_cost() -> None:
 
 def test_it_can_be_read() -> None:
     text = said()
-    assert "core hours on 1 cores" in text
+    assert "core hours on 1 core with the proof" in text
     for part in (
         "100,000,000 rows",
         "60.0 epochs per hour",
