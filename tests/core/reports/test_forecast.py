@@ -130,7 +130,6 @@ def test_a_build_that_never_catches_up_has_no_cost() -> None:
 
 def test_it_can_be_read() -> None:
     text = said()
-    assert "core hours on 1 core with the proof" in text
     for part in (
         "100,000,000 rows",
         "60.0 epochs per hour",
@@ -138,7 +137,7 @@ def test_it_can_be_read() -> None:
         "a lock",
         "note: a note",
         "strategy snapshot",
-        "core hours on 1 cores",
+        "core hours on 1 core with the proof",
     ):
         assert part in text
 
