@@ -61,6 +61,10 @@ _BROKEN_OFF = frozenset(
      "SSLException")
 )  # fmt: skip
 """What happens to a connection. S3A does not repeat the reads that Spark makes of several ranges at once."""
+_DENIED = ("AccessDeniedException", "AccessControlException")
+"""How stores say that a right is missing; a local one: that a file is missing (Permission denied)."""
+_NO_LOG_PATH = "DELTA_CANNOT_CREATE_LOG_PATH"
+"""What Delta says if the store refuses the folder of a new table, with or without a cause."""
 _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
 _WRITES_TABLE = "TASK_WRITE_FAILED"
 _OF_FILES = ("FAILED_READ_FILE", _WRITES_TABLE)
@@ -188,7 +192,7 @@ def _expired(error: BaseException) -> CredentialsExpired | None:
 
 
 def _unavailable(error: BaseException) -> SourceUnavailable | None:
-    """SourceUnavailable if the store of a table failed to answer: the same application repeats the round."""
+    """SourceUnavailable if the store of a table failed to answer, or refused: a later application repeats the round."""
     found = list(troubles(error))
     if _CONFLICT.search(text_of(error)) is not None:
         why = "S3 met another request for the same file"
@@ -199,9 +203,16 @@ def _unavailable(error: BaseException) -> SourceUnavailable | None:
         and any(trouble.kind in _BROKEN_OFF for trouble in found)
     ):
         why = "the store of a table does not answer"
+    elif any(_denies(trouble) for trouble in found):
+        why = "the store of a table refuses a request"
     else:
         return None
     return SourceUnavailable(f"{why}: {innermost(error)}")
+
+
+def _denies(trouble: Trouble) -> bool:
+    missing = trouble.kind == "FileNotFoundException" and trouble.text.endswith("(Permission denied)")
+    return missing or trouble.kind in _DENIED or trouble.condition == _NO_LOG_PATH
 
 
 def _no_space(error: BaseException) -> NoSpace | None:

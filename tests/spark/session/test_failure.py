@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,6 +139,31 @@ def test_what_would_fail_again_fails_for_good(spark: SparkSession, trouble: Any,
     error = coded(raised(lambda: trouble(spark)))
     assert (error.code, error.retry) == (code, False)
     assert said in error.message and "clear the task" in error.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("AccessDeniedException", "s3a://lake/t/part-0.parquet: getFileStatus: (Service: S3, Status Code: 403)"),
+        ("AccessControlException", 'Permission denied: user=spark, access=WRITE, inode="/lake/t"'),
+        ("FileNotFoundException", "/lake/t/part-0.parquet (Permission denied)"),
+    ],
+)
+def test_a_right_that_is_missing_is_no_fault_of_the_data(kind: str, text: str) -> None:
+    """A round that is tried again goes on once the right is there."""
+    named = SimpleNamespace(getName=lambda: f"java.io.{kind}", getSimpleName=lambda: kind)
+    error: Any = RuntimeError("FAILED_READ_FILE.NO_HINT")
+    error.java_exception = SimpleNamespace(getClass=lambda: named, getMessage=lambda: text, getCause=lambda: None)
+    found = coded(error)
+    assert (found.code, found.retry) == ("SOURCE_UNAVAILABLE", True)
+    assert "refuses a request" in found.message and text in found.message
+
+
+def test_a_folder_that_the_store_does_not_let_delta_make_is_no_refused_query(spark: SparkSession) -> None:
+    rows = spark.range(1).write.format("delta")
+    error = coded(raised(lambda: rows.save("/proc/no/table")))
+    assert (error.code, error.retry) == ("SOURCE_UNAVAILABLE", True)
+    assert "DELTA_CANNOT_CREATE_LOG_PATH" in error.message and "changed since the plan" not in error.message
 
 
 def test_a_file_of_spark_that_is_gone_is_no_lost_history(spark: SparkSession, tmp_path: Path) -> None:
