@@ -13,6 +13,8 @@ from tests.ledger.s3_users import OPEN, PAGE, Right, Users, documented
 from tests.plugin.conftest import Client
 from tests.plugin.database import RUN, worked
 
+pytestmark = pytest.mark.slow
+
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
 
