@@ -217,7 +217,10 @@ class ControlFolder:
             return self._commands.append(document, floor)
         names = ("build", "via")
         return self._commands.append_once(
-            document, lambda other: all(other.get(name) == document.get(name) for name in names), floor
+            document,
+            lambda other: all(other.get(name) == document.get(name) for name in names),
+            floor,
+            self._known(build),
         )
 
     def forget(self, command: int) -> None:
@@ -226,8 +229,7 @@ class ControlFolder:
 
     def commands(self, build: str) -> Sequence[tuple[int, Command]]:
         """All commands of a build, in order. Reads each once: the numbers of another build may begin anew."""
-        of, known = self._ordered
-        documents = self._commands.after(0, known if of == build else {})
+        documents = self._commands.after(0, self._known(build))
         self._ordered = build, dict(documents)
         found = []
         for number, document in documents:
@@ -241,6 +243,11 @@ class ControlFolder:
             except RecordInvalid as error:
                 raise self._commands.damaged(number, "", error.message) from None
         return found
+
+    def _known(self, build: str) -> Mapping[int, dict[str, Any]]:
+        """The commands that were read before, by number."""
+        of, known = self._ordered
+        return known if of == build else {}
 
     def store_plan(self, plan: Plan) -> None:
         """Store a copy of the plan, unless it is there: the log forgets the plan after a while."""

@@ -43,14 +43,16 @@ class Journal:
         """
         return self._append(document, max(self.numbers(floor), default=floor) + 1)
 
-    def append_once(self, document: Mapping[str, Any], same: Same, floor: int = 0) -> int:
+    def append_once(
+        self, document: Mapping[str, Any], same: Same, floor: int = 0, known: Mapping[int, dict[str, Any]] = NONE
+    ) -> int:
         """``append``, unless a document after ``floor`` is the ``same``: then that one's number, also if both are
-        stored at the same time.
+        stored at the same time. The ``known`` ones are not read again.
         """
-        known = self.after(floor)
-        if (found := next((number for number, other in known if same(other)), None)) is not None:
+        there = self.after(floor, known)
+        if (found := next((number for number, other in there if same(other)), None)) is not None:
             return found
-        return self._append(document, max((number for number, _ in known), default=floor) + 1, same)
+        return self._append(document, max((number for number, _ in there), default=floor) + 1, same)
 
     def _append(self, document: Mapping[str, Any], number: int, same: Same | None = None) -> int:
         data = _encoded(document)

@@ -10,7 +10,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from airflow_backfill.core.errors import Rejected
-from airflow_backfill.core.values.signature import MAX_CHARACTERS, WHY
+from airflow_backfill.core.values.signature import MAX_CHARACTERS, WHY, attributed
 from airflow_backfill.failure import decided
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ class HandoffApprovalOperator(ApprovalOperator):
             except HITLRejectException:
                 by = (event.get("responded_by_user") or {}).get("name")
                 why = (event.get("params_input") or {}).get(WHY)
-                said = f"rejected by {by or 'an unnamed user'}{f': {why}' if why else ''}"
-                raise Rejected(f"the hand-off was {said}", by=by, why=why) from None
+                raise Rejected(f"the hand-off was {attributed('rejected', by, why)}", by=by, why=why) from None
 
 
 def _reason() -> dict[str, Param]:

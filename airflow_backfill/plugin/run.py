@@ -15,7 +15,7 @@ from airflow.utils.state import State
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from airflow_backfill.core.values.signature import WHY
+from airflow_backfill.core.values.signature import WHY, attributed
 from airflow_backfill.notifications.shown import WAITING
 from airflow_backfill.plugin.orders import ORDERS
 from airflow_backfill.plugin.tasks import INSTANCE, Table, Task, rendered, same_instance, same_target
@@ -158,9 +158,8 @@ def _why(detail: HITLDetail) -> str | None:
 
 def _how(detail: HITLDetail) -> str:
     """How an approval was refused, in words."""
-    if (by := detail.responded_by_user_name) is None:
-        return "not approved in time"
-    return f"rejected by {by}: {why}" if (why := _why(detail)) else f"rejected by {by}"
+    by = detail.responded_by_user_name
+    return "not approved in time" if by is None else attributed("rejected", by, _why(detail))
 
 
 def _place(task_id: str, map_index: int) -> tuple[str, int]:

@@ -12,10 +12,9 @@ from tests.airflow.s3_lake import check, new_lake, said, target_of
 from tests.ledger.s3_users import OPEN, PAGE, Right, Users, documented
 from tests.plugin.conftest import Client
 from tests.plugin.database import RUN, worked
+from tests.plugin.test_api import OWN, PAUSE
 
 pytestmark = pytest.mark.slow
-
-OWN = {"Sec-Fetch-Site": "same-origin"}
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +36,7 @@ def test_the_page_needs_its_rights_and_no_more(lake: Users, client: Client, miss
         """The page of the only build, and what it is asked for."""
         [build] = json.loads(get("builds"))["builds"]
         path = f"dags/orders_dag/builds/{build['key']}"
-        order = client("editor").post(
-            f"{path}/commands", json={"verb": "pause"}, headers={"Sec-Fetch-Site": "same-origin"}
-        )
+        order = client("editor").post(f"{path}/commands", json=PAUSE, headers=OWN)
         return "\n".join([get(path), get(f"{path}/explanations/{attempt.generation}"), order.text])
 
     acts = [lambda: get("builds"), lambda: get(f"dags/orders_dag/runs/{RUN}/builds"), one]

@@ -23,8 +23,8 @@ from airflow_backfill.ledger.reader import BuildReader
 from airflow_backfill.plugin.steering import TAG
 from tests.plugin import database
 from tests.plugin.conftest import Client, key_of
+from tests.plugin.test_api import OWN
 
-OWN = {"Sec-Fetch-Site": "same-origin"}
 ID = "0f3c9a7e-5d21"
 
 

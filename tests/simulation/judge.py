@@ -319,7 +319,7 @@ class Judge:
             must(document["bound"]["value"] <= self.bound["value"], "the bound grew")
             self.bound = document["bound"]
         if event == "pin":
-            by = next((p for p in self.world.processes if p.name == document["attempt"]), None)
+            by = self.world.process(document["attempt"])
             through = by is not None and by.task.startswith("snapshot")
             must(not through or by.gate_was_free, "an application went through a gate that was on hold")
         if event == "cancel":

@@ -265,12 +265,16 @@ class World:
     def command(self, command: Command) -> None:
         self.commands.append((len(self.commands) + 1, command))
 
+    def process(self, name: str) -> Process | None:
+        """The process of an attempt; None if it began just now, or ended long ago."""
+        return next((p for p in self.processes if p.name == name), None)
+
     def processes_begun_before_foreign(self, writer: str) -> bool:
         """Whether the round that just landed may have begun before the foreign commit was there to see.
 
         At most one round a process: afterwards it must have looked.
         """
-        process = next((p for p in self.processes if p.name == writer), None)
+        process = self.process(writer)
         if process is None or process.foreign_seen >= self.foreign:
             return False
         process.foreign_seen = self.foreign
@@ -278,7 +282,7 @@ class World:
 
     def knew_of_the_bar(self, writer: str) -> bool:
         """Whether the round that just landed was begun when that was there to see which nobody gets past."""
-        process = next((p for p in self.processes if p.name == writer), None)
+        process = self.process(writer)
         knew = self.barred and process is not None and process.barred
         if process is not None:
             process.barred = self.barred
@@ -349,13 +353,13 @@ class World:
     @contextmanager
     def announcing(self, me: Attempt, goal: Goal) -> Iterator[None]:
         """Announce beside an application while it works on a goal: ``start`` has begun that for the first one."""
-        process = next((p for p in self.processes if p.name == me.name), None)
+        process = self.process(me.name)
         if process is not None and self.chain and goal.announces:
             self._announce(process)
         try:
             yield
         finally:
-            process = next((p for p in self.processes if p.name == me.name), None)
+            process = self.process(me.name)
             if process is not None and process.announcer is not None:
                 if not process.announcer.ended:
                     process.announcer.die()

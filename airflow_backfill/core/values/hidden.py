@@ -28,6 +28,7 @@ TELLING: Final = frozenset(
     )
 )
 """Codes of errors whose message may show values of rows: of a sample, or as Spark has put them into its own error."""
+_PLAIN: Final = frozenset(kind.code for kind in kinds()) - TELLING
 UNSEEN: Final = "the message may show values of rows, so only users who may command the build see it"
 
 
@@ -36,10 +37,6 @@ def without_values(outcome: Mapping[str, Any]) -> dict[str, Any]:
     shown = {**outcome}
     if isinstance(data := outcome.get("data"), Mapping):
         shown["data"] = {name: part for name, part in data.items() if name != SAMPLE}
-    if "message" in outcome and not _keeps(outcome["code"]):
+    if "message" in outcome and outcome["code"] not in _PLAIN:
         shown["message"] = UNSEEN
     return shown
-
-
-def _keeps(code: str) -> bool:
-    return code not in TELLING and code in {kind.code for kind in kinds()}

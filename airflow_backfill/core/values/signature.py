@@ -44,5 +44,11 @@ class Signature:
         return Signature(**{**found, **({"at": count(found["at"])} if "at" in found else {})})
 
 
+def attributed(deed: str, by: str | None, why: str | None) -> str:
+    """``deed`` in words, with who did it, and why if that is known."""
+    said = f"{deed} by {by or 'an unnamed user'}"
+    return f"{said}: {why}" if why else said
+
+
 _NAMES = ("by", "why", "at", "via")
 UNSIGNED = Signature()

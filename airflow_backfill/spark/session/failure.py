@@ -62,7 +62,7 @@ _BROKEN_OFF = frozenset(
 )  # fmt: skip
 """What happens to a connection. S3A does not repeat the reads that Spark makes of several ranges at once."""
 _DENIED = ("AccessDeniedException", "AccessControlException")
-"""How stores say that a right is missing; a local one: that a file is missing (Permission denied)."""
+"""How stores say that a right is missing. A local one says that the file is missing, with (Permission denied)."""
 _NO_LOG_PATH = "DELTA_CANNOT_CREATE_LOG_PATH"
 """What Delta says if the store refuses the folder of a new table, with or without a cause."""
 _QUOTAS = ("DSQuotaExceededException", "NSQuotaExceededException")
