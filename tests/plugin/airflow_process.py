@@ -148,8 +148,9 @@ class AirflowProcess:
         return answer.json()
 
 
-def states(airflow: AirflowProcess, dag: str) -> dict[str, str]:
-    found = airflow.ask("ada", "GET", f"api/v2/dags/{dag}/dagRuns/~/taskInstances")["task_instances"]
+def states(airflow: AirflowProcess, dag: str, run: str = "~") -> dict[str, str]:
+    """By task. ``run``: "~" for a DAG that has one."""
+    found = airflow.ask("ada", "GET", f"api/v2/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
     return {one["task_id"]: one["state"] for one in found}
 
 

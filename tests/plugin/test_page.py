@@ -97,8 +97,7 @@ def test_every_command_as_every_kind_of_user(airflow: AirflowProcess) -> None:
 
         page.get_by_role("button", name="Prove again …").click()
         page.get_by_role("button", name="Prove again", exact=True).click()
-        page.get_by_text(re.compile("prove: run .* of DAG steer_table_backfill")).wait_for()
-        airflow.wait("a proof", lambda: states(airflow, "steer_table_backfill").get("prove") == "success")
+        steered(airflow, page, "prove")
 
         page.get_by_label("Reason for your answer").fill("the sums agree")
         press(page, "Approve", "Airflow has received your answer")
@@ -253,8 +252,9 @@ def refused(airflow: AirflowProcess, path: str, body: Any) -> int:
 
 def steered(airflow: AirflowProcess, page: Any, verb: str) -> None:
     """Wait until the run that the page has started has carried the order out."""
-    page.get_by_text(re.compile(f"{verb}: run .* of DAG steer_table_backfill")).wait_for()
-    airflow.wait(f"a {verb}", lambda: states(airflow, "steer_table_backfill").get(verb) == "success")
+    said = page.get_by_text(re.compile(f"{verb}: run .* of DAG steer_table_backfill")).inner_text()
+    run = said.split(" run ")[1].split(" of DAG ")[0]
+    airflow.wait(f"a {verb}", lambda: states(airflow, "steer_table_backfill", run).get(verb) == "success")
 
 
 def test_a_copy_that_differs_is_repaired_and_its_task_cleared(airflow: AirflowProcess) -> None:

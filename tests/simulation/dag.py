@@ -124,7 +124,9 @@ def _is_caused(world: World, error: BackfillError) -> bool:
 
 
 def _helped(world: World, error: BackfillError) -> bool:
-    return way_out.rewound(world, error) or way_out.put_right(world) or way_out.undone(world)
+    return (
+        way_out.rewound(world, error) or way_out.put_right(world) or way_out.undone(world) or way_out.taken_over(world)
+    )
 
 
 def _check_error(world: World, process: Process, error: BackfillError) -> None:

@@ -14,6 +14,7 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.splits.partitions import Partitions
 from airflow_backfill.core.splits.ranges import KeyRanges
+from airflow_backfill.core.values.proof_kind import ProofKind
 from tests.simulation.landing import LandingSource
 from tests.simulation.target import SCHEMA as TARGET_SCHEMA
 
@@ -35,7 +36,8 @@ def draft(world: World) -> Plan:
         partitions = [_opened(source, n, compacted) for n in source.partitions]
         splits = Partitions(source.topic_id, tuple(partitions), "rules", compacted)
     strategy = "chain" if world.chain else "snapshot" if borders is None else "arrangement"
-    spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy)
+    proof = ProofKind.INCREMENTAL if world.adds_up else ProofKind.FULL
+    spec = BackfillSpec(name="sim", source="/s", target="/t", key=("k",), strategy=strategy, proof=proof)
     if isinstance(source, LandingSource):
         order = "o" if world.ordered else None
         topic = TopicSpec("topic", checkpoint="/notes" if source.noted else None, order=order)

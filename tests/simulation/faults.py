@@ -40,6 +40,7 @@ CALM = 2500
 AFTERWARDS = {
     "rewind": 0.5,
     "recovery": 0.7,
+    "other history": 0.3,
     "wrong epoch": 0.2,
     "left wrong": 0.2,
     "repair": 0.7,

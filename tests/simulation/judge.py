@@ -163,7 +163,10 @@ class Judge:
         self.lanes.barrier(landed, document)
         if document["event"] in ("recover", "rewind"):
             if not self._overtaken(landed, document):
-                self._recovered(document) if document["event"] == "recover" else self._rewound(landed, document)
+                if document["event"] == "recover":
+                    self._recovered(landed.commit.version, document)
+                else:
+                    self._rewound(landed, document)
                 self.recoveries.add(landed.commit.version)
             return
         if landed.commit.data_change and self.foreign_at is not None:
@@ -205,7 +208,7 @@ class Judge:
         since = self.world.target.log[document["prev"] + 1 : landed.commit.version]
         return any(one.writer == "" and one.commit.data_change for one in since)
 
-    def _recovered(self, document: dict[str, Any]) -> None:
+    def _recovered(self, version: int, document: dict[str, Any]) -> None:
         """Nothing of before counts; what was foreign up to then is what the comparison will be about."""
         epoch = document["handoff"]
         for position in document["positions"]:
@@ -216,6 +219,7 @@ class Judge:
         self.applied = self.handoff = epoch
         self.finished = self.cancelled = False
         self.bound, self.foreign_at, self.unproven = None, None, True
+        self.stale, self.stood, self.stood_at = False, epoch, version
         self.announcements.announcing = False
         self.lifted = max(self.lifted, document["control"].get("number", 0))
 

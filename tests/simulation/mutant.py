@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_backfill.spark.run import next_phases, phases
+from airflow_backfill.spark.verify import source_digests
 from tests.mutation import Edit, mutated
 
 
@@ -19,6 +20,8 @@ class Mutant(Edit):
     """Whether it takes a chain; None: as the seed says."""
     trouble: str | None = None
     """What has to befall a build for it to matter, if that befalls no other."""
+    adds_up: bool | None = None
+    """Whether it takes an incremental proof; None: as the seed says."""
     often: Mapping[str, float] = field(default_factory=dict)
     """How often what it takes happens, where that is more often than in other worlds."""
 
@@ -29,7 +32,14 @@ class Mutant(Edit):
 
     def world(self, world: Any, seed: int) -> Any:
         """Where it may matter. ``world``: the class of simulated worlds."""
-        found = world(seed, topic=self.topic, chain=self.chain, trouble=self.trouble, through=self.through)
+        found = world(
+            seed,
+            topic=self.topic,
+            chain=self.chain,
+            trouble=self.trouble,
+            through=self.through,
+            adds_up=self.adds_up,
+        )
         found.faults |= {name: p for name, p in self.often.items() if name != "lanes" or not found.one_lane}
         found.haunted = found.haunted or self.haunted
         return found
@@ -47,7 +57,8 @@ def ends(mutant: Mutant, seed: int) -> str | None:
 
 def caught_by(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     """The first seed whose run breaks an invariant, and which; None if the bug goes unnoticed."""
-    with mutated(mutant, "tests.simulation", next_phases.__name__, phases.__name__):
+    shell = (module.__name__ for module in (next_phases, phases, source_digests))
+    with mutated(mutant, "tests.simulation", *shell):
         world = importlib.import_module("tests.simulation.world")
         for seed in seeds:
             try:

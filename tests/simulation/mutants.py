@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.mutant import Mutant
+from tests.simulation.proof_mutants import OF_PROOFS
 from tests.simulation.recovery_mutants import OF_RECOVERIES
 from tests.simulation.topic_mutants import OF_TOPICS
 
@@ -369,6 +370,7 @@ MUTANTS = (
         through=True,
         often={"command": 0.15},
     ),
+    *OF_PROOFS,
     *OF_RECOVERIES,
     *OF_TOPICS,
 )

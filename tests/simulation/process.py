@@ -35,6 +35,8 @@ from airflow_backfill.core.values.commit import Commit
 from airflow_backfill.core.values.control import Command, Control, obey
 from airflow_backfill.core.values.cost import Cost
 from airflow_backfill.core.values.interruption import Begun
+from airflow_backfill.core.values.proof_kind import ProofKind
+from tests.simulation.digests import added_up, keep
 from tests.simulation.faults import CALM
 from tests.simulation.invariant import must
 from tests.simulation.landing import FIRST, SPAN, LandingSource, key_of, last_records, no_rows, place_of, row
@@ -116,6 +118,12 @@ class Process:
         return self.dropped.source.epoch if self.dropped else self.world.pinned
 
     @property
+    def plan(self) -> Plan:
+        found = self.dropped or self.world.stored_plan or plan_of(self.world, self.world.build)
+        assert found is not None
+        return found
+
+    @property
     def commands(self) -> list[tuple[int, Command]]:
         return [] if self.dropped else self.world.commands
 
@@ -170,10 +178,8 @@ class Process:
                 files = tuple(fx.FileSize(bytes=len(keys), rows=len(keys)) for keys in at)
                 return fx.CommandsRead(self.now, tuple(self.commands), files, world.target.properties)
             case fx.ReadSourceLog(after):
-                plan = self.dropped or world.stored_plan or plan_of(world, world.build)
-                assert plan is not None
                 world.judge.looks[self.name] = world.steps
-                return world.source.view(plan, after)
+                return world.source.view(self.plan, after)
             case fx.CommitRecord(record, work):
                 self.positions = record.positions if isinstance(record, Record) else ()
                 return self._write(record.app_id, record.seq, record.encode(), work)
@@ -247,6 +253,8 @@ class Process:
             appends, removes, merge = self._rows(work)
             writer = "" if self.dropped else self.name
             self.transaction = world.target.begin(app, seq, text, writer, appends, removes, merge)
+            if merge and world.adds_up:
+                keep(world, self.plan, work)
             return _BEGUN
         transaction, self.transaction = self.transaction, None
         fault = world.write_fault()
@@ -260,6 +268,8 @@ class Process:
         conflict = world.target.finish(transaction)
         if fault == "lost response":
             return fx.CommitOutcome(error=ApplicationFailed("the response was lost"))
+        if world.adds_up and not (transaction.merge or transaction.skipped or conflict):
+            keep(world, self.plan, work)
         return fx.CommitOutcome(conflict=conflict)
 
     def _stopped(self) -> str | None:
@@ -361,9 +371,13 @@ class Process:
             raise Interrupted(stopped)
         if world.rng.random() < world.faults.get("verifier error", 0):
             raise ApplicationFailed("the comparison broke off")
-        expected = world.made(world.source.versions[epoch].rows)
+        if asked.kind is ProofKind.INCREMENTAL:
+            certificate = added_up(world, self.plan, asked, self.now)
+            if certificate is not None:
+                world.judge.proofs.add((epoch, version))
+                return certificate
         content = world.target.log[version].content
-        if not same(content, expected):
+        if not same(content, world.expected(epoch)):
             raise world.judge.unequal(epoch, version)
         world.judge.proofs.add((epoch, version))
         return Certificate(epoch, version, sum(content.values()), "digest", 1, self.now, asked.row_hash)

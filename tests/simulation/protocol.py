@@ -31,7 +31,7 @@ def protocol_of(world: World, name: str, me: Attempt) -> Asks[Any]:
     tasks: dict[str, Callable[[], goal.Goal]] = {
         "consume_log": lambda: goal.ConsumeLogGoal(size, world.lag, world.patience),
         "catch_up": lambda: goal.CatchUpGoal(size, world.lag, world.patience),
-        "verify": goal.VerifyGoal,
+        "verify": lambda: goal.VerifyGoal(sample=world.reread),
         "repair": goal.RepairGoal,
         "finish": goal.FinishGoal,
         "upstream": lambda: goal.UpstreamGoal(size, upto=world.source.head),

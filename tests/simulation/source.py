@@ -54,6 +54,8 @@ class Source:
     """Whether rows are only added: no feed says what else happens."""
     replaced_at: int | None = None
     """The first version of another table in this one's place."""
+    forgot: bool = False
+    """Whether it once had other commits than it has now."""
     forked_at: int | None = None
     """The first version that is another one since the table was put back from a backup."""
     schema: str = SCHEMA
@@ -103,6 +105,7 @@ class Source:
 
     def _forget(self, start: int) -> None:
         """Everything from a version on."""
+        self.forgot = True
         del self.versions[start:]
 
     def cure(self) -> None:

@@ -17,6 +17,7 @@ SEEDS = int(os.environ.get("SIMULATION_SEEDS", "44"))
 SEEDS_OF_TOPICS = 28
 SEEDS_OF_HISTORIES = 30
 SEEDS_OF_APPLICATIONS = 30
+SEEDS_OF_PROOFS = 20
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 RARE = (50, 102, 153)
 RARE_OF_TOPICS = (39, 46)
@@ -79,6 +80,26 @@ def test_one_application_goes_through_the_gate_and_to_the_end() -> None:
     print(dict(ends))
     assert ends["DONE"] >= SEEDS_OF_APPLICATIONS // 2, ends
     assert ends["went through"] >= 4 and ends["was stopped"] >= 2, ends
+
+
+def test_what_a_build_has_read_adds_up_to_its_source_and_proves_no_other_rows() -> None:
+    """Also where digests are lost, damaged and joined, and where the source is put back from a backup and somebody goes
+    on from an epoch of the other history.
+    """
+    kinds: Counter[str] = Counter()
+    for seed in range(SEEDS_OF_PROOFS):
+        world = World(seed, adds_up=True, trouble="put back" if seed % 2 else None)
+        world.fatal_at //= 2
+        world.faults["other history"] = 1.0
+        ended(world)
+        texts = (landed.commit.user_metadata for landed in world.target.log)
+        proofs = [one["certificate"] for one in map(json.loads, filter(None, texts)) if one.get("event") == "certify"]
+        kinds.update(proof.get("kind", "full") for proof in proofs)
+        kinds["read again"] += any("reread" in proof for proof in proofs)
+        kinds["other history"] += world.happened["other history"] > 0
+    print(dict(kinds))
+    assert kinds["incremental"] >= SEEDS_OF_PROOFS // 2 and kinds["read again"] >= SEEDS_OF_PROOFS // 10, kinds
+    assert kinds["full"] >= 3 and kinds["other history"] >= 1, kinds
 
 
 @pytest.mark.parametrize(("task", "known"), [("finish", 1), ("upstream", 35)])

@@ -76,6 +76,19 @@ def undone(world: World) -> bool:
     return True
 
 
+def taken_over(world: World) -> bool:
+    """Whether somebody goes on with a source that was put back from a backup, from its newest epoch or from one that
+    the target had of the other history: what it has of that is repaired.
+    """
+    recovers = world.judge.can_be_recovered and not (world.topic or world.source.appends)
+    if world.fatal != "put back" or not recovers or not world.happens("other history"):
+        return False
+    world.fatal = None
+    had, head = world.judge.applied, world.source.head
+    _recover(world, head if had is None or world.rng.random() < 0.3 else min(had, head))
+    return True
+
+
 def _recover(world: World, epoch: int) -> None:
     world.by_hand, world.named = "recover", epoch
     world.misnamed = world.target.content != world.expected(epoch)

@@ -19,6 +19,7 @@ from airflow_backfill.core.state.load import load
 from airflow_backfill.core.values.attempt import Attempt
 from airflow_backfill.core.values.control import Command, Verb
 from tests.simulation import dag, misfortune
+from tests.simulation.digests import DigestFolder
 from tests.simulation.draft import draft
 from tests.simulation.faults import (
     AFTERWARDS,
@@ -62,6 +63,8 @@ class World:
     """What its planner makes of the source."""
     through: bool = False
     """Whether the application of the snapshot goes on with the later phases, for as long as the gate is open."""
+    adds_up: bool | None = None
+    """Whether the proof is incremental; None: as the seed says."""
     forgets: str = ""
     """The task after which a build's memory of what it deleted is dropped, which is a bug."""
     rng: random.Random = field(init=False)
@@ -132,6 +135,12 @@ class World:
         if self.topic:
             self._of_topic(apart)
         self.fatal = self.trouble or self.fatal
+        proofs = random.Random(f"proof {self.seed}")
+        half = proofs.random() < 0.5
+        self.adds_up = not self.topic and self.key_borders is None and (half if self.adds_up is None else self.adds_up)
+        self.reread = proofs.choice([0.0, 0.3]) if self.adds_up else 0.0
+        """The share of the source that a proof reads again."""
+        self.digests = DigestFolder(proofs)
         self.aging = random.Random(f"aging {self.seed}")
         self.ages = self.aging.random() < 0.2
         """Whether the target's log is cleaned up far too early."""

@@ -1,20 +1,19 @@
-"""The content of some rows as their number and one sum, so that rows can be compared without moving them.
+"""The digests of rows, computed by Spark.
 
 A row's digest is two 64-bit hashes: of its typed values, or of the SHA-256 of its canonical text, whose hexadecimal
-digits would take as long to parse as to compute. The digest of rows is the sum of theirs modulo 2^128. The sum does not
-depend on the order, counts equal rows (with XOR a pair would vanish), and rows that go can be subtracted.
+digits would take as long to parse as to compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from airflow_backfill.core.values.digest import MODULUS, Digest
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.digest.canonical import canonical_row
 from airflow_backfill.spark.digest.typed_hash import typed_hashes
@@ -27,41 +26,6 @@ _SHA = OWN + "sha"
 _ROWS = OWN + "rows"
 LIMBS = tuple(f"{OWN}limb_{i}" for i in range(2 * len(HASHES)))
 _LIMB_BITS = 32
-_MODULUS = 1 << 128
-
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """The content of some rows: their number, and the sum of their digests. Negative if more rows go than come."""
-
-    rows: int
-    total: int
-
-    def __add__(self, other: Digest) -> Digest:
-        return Digest(self.rows + other.rows, (self.total + other.total) % _MODULUS)
-
-    def __neg__(self) -> Digest:
-        return Digest(-self.rows, -self.total % _MODULUS)
-
-    def to_json(self) -> list[Any]:
-        return [self.rows, f"{self.total:032x}"]
-
-    @staticmethod
-    def from_json(value: Any) -> Digest:
-        """Raises ValueError if ``value`` is no digest."""
-        match value:
-            case [int(rows), str(total)]:
-                return Digest(rows, int(total, 16))
-        raise ValueError(f"not a digest: {value!r}")
-
-
-NONE = Digest(0, 0)
-"""The digest of no rows."""
-
-
-def added(some: Mapping[int, Digest], others: Mapping[int, Digest]) -> dict[int, Digest]:
-    """The digests of the groups of both."""
-    return {group: some.get(group, NONE) + others.get(group, NONE) for group in some.keys() | others.keys()}
 
 
 def digests(rows: DataFrame, buckets: int, key: Sequence[str] | None, by: RowHash) -> dict[int, Digest]:
@@ -99,7 +63,7 @@ def digest_of(found: Row | Mapping[str, Any]) -> Digest:
     total = 0
     for name in LIMBS:
         total = (total << _LIMB_BITS) + (found[name] or 0)
-    return Digest(found[_ROWS], total % _MODULUS)
+    return Digest(found[_ROWS], total % MODULUS)
 
 
 def bucket(key: Sequence[str] | None, of: int) -> Column:

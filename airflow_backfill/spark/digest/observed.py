@@ -12,8 +12,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.values.digest import Digest
 from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.spark.digest.digest import HASHES, LIMBS, Digest, digest_of, digested, limbs, sums
+from airflow_backfill.spark.digest.digest import HASHES, LIMBS, digest_of, digested, limbs, sums
 
 WAIT_SECONDS = 10
 """Spark reports metrics soon after the job that they belong to."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
-from airflow_backfill.spark.digest.digest import HASHES, NONE, Digest, digest_of, sums
+from airflow_backfill.core.values.digest import NONE, Digest
+from airflow_backfill.spark.digest.digest import HASHES, digest_of, sums
 from airflow_backfill.spark.digest.typed_hash import typed_hashes
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, Changes

@@ -25,7 +25,6 @@ from airflow_backfill.ledger.control_folder import changes_beside
 from airflow_backfill.spark.delta_internals import rebuilding
 from airflow_backfill.spark.digest.observed import ObservedRows
 from airflow_backfill.spark.open_source import open_source
-from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.faults import crash_point
 from airflow_backfill.spark.source.changes import Changes
 from airflow_backfill.spark.source.source import Source
@@ -36,6 +35,7 @@ from airflow_backfill.spark.target_table.net_change import NetChanges, Part, net
 from airflow_backfill.spark.target_table.repeated_keys import RepeatedKeys
 from airflow_backfill.spark.target_table.split_epochs import SplitEpochs
 from airflow_backfill.spark.transform.transform import Transform, parse, schema_of, some_columns
+from airflow_backfill.spark.verify.piece_reader import PieceReader
 from airflow_backfill.spark.verify.proof import Proof
 from airflow_backfill.spark.verify.sample import USUAL_SHARE
 from airflow_backfill.spark.verify.source_digests import SourceDigests
@@ -129,30 +129,12 @@ class TableRounds(strategy.Rounds):
         proof = replace(self.proof(wanted.positions), row_hash=wanted.row_hash)
         certificate = None
         if wanted.kind is ProofKind.INCREMENTAL:
-            certificate = self._incremental(proof, wanted, now)
+            certificate = self.source_digests.certificate(wanted, now, proof.incremental)
         elif wanted.kind is ProofKind.SAMPLED:
             certificate = proof.sampled(wanted.epoch, wanted.target_version, now, wanted.sample or USUAL_SHARE)
             if certificate is None:
                 log.warning("the sample differs: all of both sides is read to name the keys")
         return certificate or proof.certificate(wanted.epoch, wanted.target_version, now)
-
-    def _incremental(self, proof: Proof, wanted: VerifyTarget, now: int) -> Certificate | None:
-        """The certificate of an incremental proof; None if the source has to be read to decide."""
-        try:
-            digest = self.source_digests.at(wanted.epoch)
-            reread = self.source_digests.reread(wanted.epoch, wanted.sample, wanted.target_version)
-        except Exception as error:
-            if coded(error).retry:
-                raise
-            log.warning("a part of the source cannot be read again, so all of it is read at the epoch: %s", error)
-            return None
-        if reread is None:
-            return None
-        certificate = proof.incremental(wanted.epoch, wanted.target_version, now, digest)
-        if certificate is None:
-            log.warning("the target differs from the digest of the source: all of the source is read to name the keys")
-            return None
-        return replace(certificate, reread=reread)
 
     @property
     def _adds_up(self) -> bool:
@@ -160,7 +142,8 @@ class TableRounds(strategy.Rounds):
 
     @cached_property
     def source_digests(self) -> SourceDigests:
-        return SourceDigests(self.spark, self.plan, self.transform, self.reader.control)
+        pieces = PieceReader(self.spark, self.plan, self.transform)
+        return SourceDigests(self.plan, self.reader.control, pieces.read)
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
         assert state.applied is not None

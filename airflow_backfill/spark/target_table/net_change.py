@@ -22,7 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from airflow_backfill.core.errors import ChangesIncomplete, KeyNull
-from airflow_backfill.spark.digest.digest import HASHES, Digest, sums
+from airflow_backfill.core.values.digest import Digest
+from airflow_backfill.spark.digest.digest import HASHES, sums
 from airflow_backfill.spark.session.failure import history_lost
 from airflow_backfill.spark.session.staged import release, stage
 from airflow_backfill.spark.source.changes import CHANGE_TYPE, COMES, EPOCH, INSERT, PRE_IMAGE, Changes, sample_of

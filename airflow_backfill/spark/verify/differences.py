@@ -9,8 +9,9 @@ from enum import Enum
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from airflow_backfill.core.values.digest import Digest
 from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.spark.digest.digest import HASHES, Digest, bucket, digested, limbs
+from airflow_backfill.spark.digest.digest import HASHES, bucket, digested, limbs
 from airflow_backfill.spark.session.redaction import shown
 from airflow_backfill.spark.transform.transform import OWN, quoted
 

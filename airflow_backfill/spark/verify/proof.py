@@ -28,11 +28,12 @@ from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.values.differing import how_many_differ
+from airflow_backfill.core.values.digest import NONE, Digest, added
 from airflow_backfill.core.values.document import fingerprint
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.digest.digest import NONE, Digest, added, digests
+from airflow_backfill.spark.digest.digest import digests
 from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.session.faults import crash_point

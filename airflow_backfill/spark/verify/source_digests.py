@@ -11,31 +11,20 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from pyspark.sql import functions as F
-
+from airflow_backfill.core.errors import BackfillError
+from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
 from airflow_backfill.core.splits.files import FileSplits
+from airflow_backfill.core.state.effect import VerifyTarget
+from airflow_backfill.core.values.digest import NONE, Digest
 from airflow_backfill.core.values.document import parts
-from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.piece import Line, Piece, cover
-from airflow_backfill.core.values.row_hash import RowHash
-from airflow_backfill.ledger.control_folder import ControlFolder
-from airflow_backfill.spark.digest.digest import NONE, Digest, digested, digests_by
-from airflow_backfill.spark.open_source import open_source
-from airflow_backfill.spark.session.failure import lost_history_named
-from airflow_backfill.spark.source.digest import digest_of_changes
-from airflow_backfill.spark.source.source import VersionFiles
-from airflow_backfill.spark.transform.transform import Transform
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +34,53 @@ JOINED_EPOCHS = 256
 """In a joined piece, at least. A follower stores a piece for each round, and each proof reads all of them."""
 
 
+class DigestStore(Protocol):
+    """Where digests of pieces are kept, by build: the control folder."""
+
+    def store_digest(self, build: str, piece: Mapping[str, Any], digest: Sequence[Any]) -> None: ...
+
+    def forget_digests(self, build: str, pieces: Iterable[Mapping[str, Any]]) -> None: ...
+
+    def digests(self, build: str) -> Iterable[Any]: ...
+
+
 @dataclass(frozen=True)
 class SourceDigests:
     """The digests of one build's source."""
 
-    spark: SparkSession
     plan: Plan
-    transform: Transform
-    control: ControlFolder
+    kept: DigestStore
+    read: Callable[[Piece], Digest]
+    """Reads a piece with one run of numbers from the source. Its errors have a code."""
+    joined_epochs: int = JOINED_EPOCHS
+
+    def certificate(
+        self, wanted: VerifyTarget, now: int, compare: Callable[[int, int, int, Digest], Certificate | None]
+    ) -> Certificate | None:
+        """The certificate of an incremental proof; None if the source has to be read to decide.
+
+        ``compare``: given the epoch, the target's version, the time and the digest of the transformed source, the
+        certificate, or None if the target has another digest.
+        """
+        try:
+            digest = self.at(wanted.epoch)
+            reread = self.reread(wanted.epoch, wanted.sample, wanted.target_version)
+        except BackfillError as error:
+            if error.retry:
+                raise
+            log.warning("a part of the source cannot be read again, so all of it is read at the epoch: %s", error)
+            return None
+        if reread is None:
+            return None
+        certificate = compare(wanted.epoch, wanted.target_version, now, digest)
+        if certificate is None:
+            log.warning("the target differs from the digest of the source: all of the source is read to name the keys")
+            return None
+        return replace(certificate, reread=reread)
 
     def store(self, piece: Piece, digest: Digest) -> None:
         """Store the digest of a piece."""
-        self.control.store_digest(self.plan.build, piece.to_json(), digest.to_json())
+        self.kept.store_digest(self.plan.build, piece.to_json(), digest.to_json())
 
     def at(self, epoch: int) -> Digest:
         """The digest of all transformed rows at this epoch. HistoryLost if a missing piece cannot be read any more."""
@@ -68,11 +92,11 @@ class SourceDigests:
                 total = total + known[piece]
             for piece in _cut(found.missing):
                 log.info("%s %s: no digest is stored, so they are read again", line.value, piece.runs)
-                digest = self._read(piece)
+                digest = self.read(piece)
                 self.store(piece, digest)
                 total = total + digest
             if line is Line.EPOCHS:
-                self._join([piece for piece in found.chosen if piece.runs[-1][1] <= epoch - JOINED_EPOCHS], known)
+                self._join([piece for piece in found.chosen if piece.runs[-1][1] <= epoch - self.joined_epochs], known)
         return total
 
     def _join(self, pieces: Sequence[Piece], known: Mapping[Piece, Digest]) -> None:
@@ -88,10 +112,10 @@ class SourceDigests:
                 block = []
             block += group
             start, stop = block[0].runs[0][0], runs[-1][1]
-            if stop - start >= JOINED_EPOCHS:
+            if stop - start >= self.joined_epochs:
                 if len(block) > 1:
                     self.store(Piece(Line.EPOCHS, ((start, stop),)), sum((known[piece] for piece in block), NONE))
-                    self.control.forget_digests(self.plan.build, [piece.to_json() for piece in block])
+                    self.kept.forget_digests(self.plan.build, [piece.to_json() for piece in block])
                 block = []
 
     def reread(self, epoch: int, share: float, seed: int) -> int | None:
@@ -107,7 +131,7 @@ class SourceDigests:
             while order and left > 0:
                 runs = order.pop()
                 pieces = [Piece(line, (run,)) for run in runs]
-                if sum((self._read(piece) for piece in _cut(pieces)), NONE) != sums[runs]:
+                if sum((self.read(piece) for piece in _cut(pieces)), NONE) != sums[runs]:
                     log.warning(
                         "%s %s of the source read differently now than while the build read them", line.value, runs
                     )
@@ -117,32 +141,13 @@ class SourceDigests:
         return numbers
 
     def _known(self) -> dict[Piece, Digest]:
-        return dict(_known(self.control.digests(self.plan.build)))
+        return dict(_known(self.kept.digests(self.plan.build)))
 
     def _lines(self, epoch: int) -> Iterator[tuple[Line, range]]:
         """What the rows at ``epoch`` add up from."""
         assert isinstance(self.plan.splits, FileSplits)
         yield Line.FILES, range(self.plan.splits.files)
         yield Line.EPOCHS, range(self.plan.source.epoch + 1, epoch + 1)
-
-    def _read(self, piece: Piece) -> Digest:
-        ((start, stop),) = piece.runs
-        return self._of_files(start, stop) if piece.line is Line.FILES else self._of_epochs(start, stop)
-
-    @cached_property
-    def _pinned(self) -> VersionFiles:
-        return open_source(self.spark, self.plan.spec.table).files(self.plan.source.epoch)
-
-    def _of_files(self, start: int, stop: int) -> Digest:
-        with lost_history_named():
-            rows = self.transform.apply(self._pinned.read(range(start, stop)))
-            return digests_by(digested(rows, rows.schema, RowHash.TYPED), F.lit(0)).get(0, NONE)
-
-    def _of_epochs(self, start: int, stop: int) -> Digest:
-        spec, columns = self.plan.spec, self.transform.source_schema.fieldNames()
-        source = open_source(self.spark, spec.table)
-        changes = source.changes(EpochRange(start, stop), columns, spec.key, feed=not self.plan.appends, whole=True)
-        return digest_of_changes(changes, self.transform)
 
 
 def _known(documents: Iterable[Any]) -> Iterator[tuple[Piece, Digest]]:

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import UnsupportedTable
+from airflow_backfill.core.values.digest import Digest
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.digest.canonical import canonical_row
-from airflow_backfill.spark.digest.digest import Digest, digested, digests, digests_by
+from airflow_backfill.spark.digest.digest import digested, digests, digests_by
 from airflow_backfill.spark.verify.differences import Kind, compare, differences, differing_keys
 
 pytestmark = pytest.mark.spark

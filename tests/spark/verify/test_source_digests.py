@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,20 @@ from airflow_backfill.core.attempts.proving import prove
 from airflow_backfill.core.delta.route import Footprint, Leg, Route
 from airflow_backfill.core.errors import SourceReplaced, SourceUnavailable, VerificationFailed
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.values.digest import NONE
 from airflow_backfill.core.values.epoch import EpochRange
 from airflow_backfill.core.values.proof_kind import ProofKind
 from airflow_backfill.core.values.round_size import RoundSize
 from airflow_backfill.core.values.row_hash import RowHash
 from airflow_backfill.spark.delta import changes
 from airflow_backfill.spark.digest import observed
-from airflow_backfill.spark.digest.digest import NONE, digested, digests_by
+from airflow_backfill.spark.digest.digest import digested, digests_by
 from airflow_backfill.spark.digest.observed import ObservedRows
 from airflow_backfill.spark.run.interpreter import Shell
 from airflow_backfill.spark.strategies.table import TableRounds
 from airflow_backfill.spark.target_table.apply import Txn, append
 from airflow_backfill.spark.verify import proof as proofs
-from airflow_backfill.spark.verify import source_digests
+from airflow_backfill.spark.verify.piece_reader import PieceReader
 from airflow_backfill.spark.verify.proof import _Side
 from airflow_backfill.spark.verify.source_digests import SourceDigests
 from tests.spark.build import Build
@@ -47,8 +49,8 @@ INCREMENTAL = ProofKind.INCREMENTAL
 def read_again(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Collects the pieces that a proof has to read from the source."""
     pieces: list[object] = []
-    read = SourceDigests._read
-    monkeypatch.setattr(SourceDigests, "_read", lambda self, piece: pieces.append(piece) or read(self, piece))
+    read = PieceReader.read
+    monkeypatch.setattr(PieceReader, "read", lambda self, piece: pieces.append(piece) or read(self, piece))
     return pieces
 
 
@@ -161,7 +163,6 @@ def test_a_chain_without_a_key_is_proven(source: Source, tmp_path: Path, monkeyp
 def test_a_follower_does_not_keep_a_file_for_each_round(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_digests, "JOINED_EPOCHS", 3)
     build = Build(source, tmp_path / "target", strategy="chain", key=None, proof="incremental")
     build.hand_off()
     for number in range(7):
@@ -169,14 +170,15 @@ def test_a_follower_does_not_keep_a_file_for_each_round(
         build.upstream()
     before, pieces = {file: file.read_text() for file in documents(build)}, read_again(monkeypatch)
     rounds, state = rounds_of(build)
-    digest = rounds.source_digests.at(state.applied)
+    digests = replace(rounds.source_digests, joined_epochs=3)
+    digest = digests.at(state.applied)
     (joined,) = set(documents(build)) - before.keys()
     assert len(documents(build)) == len(before) - 2
 
     for file, text in before.items():
         file.write_text(text)  # as if it had been killed before it deleted them
     joined.unlink()
-    assert rounds.source_digests.at(state.applied) == digest and pieces == []
+    assert digests.at(state.applied) == digest and pieces == []
     (certain,) = rounds.proof(state.positions)._digests([_Side("target", build.target, build.reader.log.head())])
     assert digest == sum(certain.values(), NONE)
 
