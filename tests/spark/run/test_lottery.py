@@ -32,13 +32,17 @@ CHANGES = (
     "DELETE FROM $table WHERE id % 11 = {n}",
     "DELETE FROM $table WHERE part = {n}",
     "INSERT OVERWRITE $table SELECT * FROM $table WHERE id % 10 <> {n}",
+    "INSERT INTO $table REPLACE WHERE part = {n} SELECT * FROM $table WHERE part = {n} AND id % 2 = 0",
+    "DELETE FROM $table",
     "OPTIMIZE $table",
+    "OPTIMIZE $table ZORDER BY (n, id)",
     "ALTER TABLE $table SET TBLPROPERTIES (x = '{n}')",
 )
 SELECTS = (None, list(every_type.SELECT), ["id", "upper(name) AS label", "ts", "dt", "c", "d * n AS product"])
 KINDS = (
     {"strategy": "snapshot"},
     {"strategy": "snapshot", "proof": "incremental"},
+    {"strategy": "snapshot", "proof": "sampled"},
     {"strategy": "snapshot", "clustering": "key"},
     {"strategy": "arrangement"},
     {"strategy": "arrangement", "clustering": "key"},
