@@ -1,8 +1,8 @@
 """Where the package still branches on the kind of a build: outside of the strategies hardly anywhere.
 
-Counted are a type test, a ``match`` on a class, a comparison of a strategy's name, and a question whether there is a
-topic. A strategy's own modules may know what they are: ``core/strategies``, ``core/splits``, ``spark/strategies``, and
-the rooms in which only topics live.
+Counted are a type test, a ``match`` on a class, a strategy's name that is compared or matched, and a question whether
+there is a topic. A strategy's own modules may know what they are: ``core/strategies``, ``core/splits``,
+``spark/strategies``, and the rooms in which only topics live.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "airflow_backfill"
 OWN = ("core/strategies", "core/splits", "core/kafka", "spark/strategies", "spark/kafka")
+OWN += ("spark/session/kafka_failure",)
 KINDS = {"FileSplits", "KeyRanges", "Partitions", "AtFile", "AtKey", "AtOffset"}
 KINDS |= {"Snapshot", "Arrangement", "Chain", "Source"}
 NAMES = {"snapshot", "arrangement", "chain", "source"}
@@ -42,6 +43,22 @@ def branches(tree: ast.AST) -> Iterator[int]:
                 values = [value for value in node.values if not isinstance(value, ast.Constant)]
                 if values and all(isinstance(k, ast.Constant) and k.value in NAMES for k in keys):
                     yield node.lineno
+            case ast.MatchValue(value=ast.Constant(value=name)) if name in NAMES:
+                yield node.lineno
+            case ast.If() | ast.IfExp() | ast.While() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.comprehension():
+                yield from (one.lineno for one in _conditions(node) if TOPIC.search(ast.unparse(one)))
+
+
+def _conditions(node: ast.AST) -> list[ast.expr]:
+    """What is asked for its truth. A comparison is counted as such."""
+    match node:
+        case ast.If(test=asked) | ast.IfExp(test=asked) | ast.While(test=asked) | ast.UnaryOp(operand=asked):
+            found = [asked]
+        case ast.BoolOp(values=found) | ast.comprehension(ifs=found):
+            pass
+        case _:
+            found = []
+    return [one for one in found if isinstance(one, ast.Name | ast.Attribute | ast.Subscript | ast.Call)]
 
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:
@@ -73,6 +90,11 @@ def test_few_branches_on_the_kind_are_left() -> None:
         "self._spec.topic is not None",
         "options.get('topic') is None",
         "WHY = {'chain': f, 'source': g}",
+        "match name:\n    case 'chain' | 'source': pass",
+        "x = 1 if spec.topic else 2",
+        "if not found['topic']: pass",
+        "[x for x in y if x.topic]",
+        "wanted and spec.topic",
     ],
 )
 def test_each_kind_of_branch_is_seen(text: str) -> None:

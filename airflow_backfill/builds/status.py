@@ -129,10 +129,12 @@ def as_text(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *map(_to_clear, clear), *map(_attempt, found["attempts"])])
 
 
+_SOURCES = (("topic", "topic {topic}"), ("source", "{source}, planned at epoch {snapshot_epoch}"))
+"""What a build reads, by the name in the summary."""
+
+
 def _source(found: dict[str, Any]) -> str:
-    topic = f"topic {found['topic']}" if found["topic"] else ""
-    table = f"{found['source']}, planned at epoch {found['snapshot_epoch']}" if found["source"] else ""
-    return ", then its landing table ".join(filter(None, (topic, table)))
+    return ", then its landing table ".join(text.format_map(found) for name, text in _SOURCES if found[name])
 
 
 def _differs(found: dict[str, Any] | None) -> list[str]:

@@ -125,7 +125,10 @@ def _is_caused(world: World, error: BackfillError) -> bool:
 
 def _helped(world: World, error: BackfillError) -> bool:
     return (
-        way_out.rewound(world, error) or way_out.put_right(world) or way_out.undone(world) or way_out.taken_over(world)
+        way_out.rewound(world, error)
+        or way_out.put_right(world)
+        or way_out.undone(world)
+        or way_out.taken_over(world, error)
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_backfill.core.errors import HistoryLost
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.plan import Plan
+from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.state import effect as fx
 from airflow_backfill.core.values.digest import MODULUS, Digest
 from airflow_backfill.core.values.piece import Line, Piece
@@ -57,7 +58,8 @@ def digest_of(rows: Bag) -> Digest:
 
 def source_digests(world: World, plan: Plan) -> SourceDigests:
     """Those of a build, with the source of the world for what is missing."""
-    return SourceDigests(plan, world.digests, lambda piece: _read(world, plan, piece), JOINED_EPOCHS)
+    assert isinstance(plan.splits, FileSplits)
+    return SourceDigests(plan, plan.splits.files, world.digests, lambda piece: _read(world, plan, piece), JOINED_EPOCHS)
 
 
 def keep(world: World, plan: Plan, work: fx.Work) -> None:

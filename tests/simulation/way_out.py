@@ -76,16 +76,15 @@ def undone(world: World) -> bool:
     return True
 
 
-def taken_over(world: World) -> bool:
-    """Whether somebody goes on with a source that was put back from a backup, from its newest epoch or from one that
-    the target had of the other history: what it has of that is repaired.
+def taken_over(world: World, error: BackfillError) -> bool:
+    """Whether somebody goes on with a source that was put back from a backup, from the epoch that the error names or
+    from the newest one: what the target has of the other history is repaired.
     """
-    recovers = world.judge.can_be_recovered and not (world.topic or world.source.appends)
-    if world.fatal != "put back" or not recovers or not world.happens("other history"):
+    named = re.search(r"--epoch (\d+)", error.message)
+    if world.fatal != "put back" or named is None or world.judge.cancelled or not world.happens("other history"):
         return False
     world.fatal = None
-    had, head = world.judge.applied, world.source.head
-    _recover(world, head if had is None or world.rng.random() < 0.3 else min(had, head))
+    _recover(world, world.source.head if world.rng.random() < 0.3 else int(named[1]))
     return True
 
 

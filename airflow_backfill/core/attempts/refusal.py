@@ -7,6 +7,7 @@ from __future__ import annotations
 from airflow_backfill.core.attempts.goals import RepairGoal
 from airflow_backfill.core.errors import BackfillError, Cancelled, NotAllowedNow
 from airflow_backfill.core.state.state import BuildState
+from airflow_backfill.core.strategies.strategy import strategy_of
 from airflow_backfill.core.values.control import Command, Errand, Verb
 from airflow_backfill.core.values.options import invalid
 from airflow_backfill.core.values.phase import Phase
@@ -32,20 +33,8 @@ def refusal(order: Verb | Errand, state: BuildState) -> BackfillError | None:
         return _refused(state, "cancel: the build is finished, so there is nothing to cancel")
     if (finished or state.phase is Phase.CATCH_UP) and order in (Verb.HOLD, Verb.RELEASE):
         return _refused(state, f"{order.value}: the build has passed its gate, so the command has no effect")
-    useless = _useless_to_records(order, state)
+    useless = strategy_of(state.plan).useless(order, state) if isinstance(order, Verb) else None
     return None if useless is None else _refused(state, f"{order.value}: {useless}")
-
-
-def _useless_to_records(order: Verb | Errand, state: BuildState) -> str | None:
-    """Why a command about a topic's records has no effect."""
-    topic = state.plan.splits.landing
-    if order is Verb.SKIP and not (topic and state.phase is Phase.SNAPSHOT):
-        return "there is nothing to skip, the build reads no history of a topic"
-    if order is Verb.DEAD_LETTER and not topic:
-        return "the source is no topic, so the build decodes no records"
-    if order is Verb.DEAD_LETTER and state.plan.spec.dead_letters is not None:
-        return "the plan already names a table of dead letters (topic.undecodable)"
-    return None
 
 
 def check_reason(order: Command | Errand, signed: Signature) -> None:

@@ -7,7 +7,7 @@ compare borders. Split i has the keys after ``borders[i - 1]`` up to ``borders[i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -83,6 +83,15 @@ class KeyRanges(Splits):
     def low(self, split: int) -> Key:
         """The border before a split."""
         return self.borders[split - 1] if split else ()
+
+    def reached(self, positions: Sequence[Position]) -> tuple[int, Key]:
+        """The first incomplete range, and the key up to which everything is read: ranges are read in order. If all are
+        complete: the number of ranges, and the empty key.
+        """
+        for split, position in enumerate(positions):
+            if isinstance(position, AtKey):
+                return split, position.key or self.low(split)
+        return len(self), ()
 
     def first(self, epoch: int) -> tuple[Position, ...]:
         return (AtKey(epoch, 0),) * len(self)

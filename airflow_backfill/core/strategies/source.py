@@ -11,7 +11,9 @@ from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
 from airflow_backfill.core.strategies.offsets_round import Poll, next_offsets
-from airflow_backfill.core.strategies.strategy import Progress, idle
+from airflow_backfill.core.strategies.strategy import NOTHING_TO_SKIP, Progress, idle
+from airflow_backfill.core.values.control import Verb
+from airflow_backfill.core.values.phase import Phase
 
 
 class Source:
@@ -52,6 +54,14 @@ class Source:
         splits = splits_of(state.positions).values()
         done = sum(split.read for split in splits)
         return Progress("records", done, done + sum(split.left for split in splits))
+
+    def useless(self, order: Verb, state: BuildState) -> str | None:
+        match order:
+            case Verb.SKIP if state.phase is not Phase.SNAPSHOT:
+                return NOTHING_TO_SKIP
+            case Verb.DEAD_LETTER if state.plan.spec.dead_letters is not None:
+                return "the plan already names a table of dead letters (topic.undecodable)"
+        return None
 
     def partitions(self, state: BuildState) -> Mapping[int, Split]:
         return splits_of(state.positions)

@@ -18,6 +18,9 @@ from airflow_backfill.core.model.spec import BackfillSpec
 from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Read, Wait
+from airflow_backfill.core.values.control import Verb
+
+NOTHING_TO_SKIP = "there is nothing to skip, the build reads no history of a topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ class Strategy(Traits, Protocol):
 
     def progress(self, state: BuildState) -> Progress:
         """The progress of the snapshot."""
+
+    def useless(self, order: Verb, state: BuildState) -> str | None:
+        """Why a command about what the source gives has no effect; None if it has one, or is another command."""
 
     def partitions(self, state: BuildState) -> Mapping[int, Split] | None:
         """The splits of the topic's partitions, by number; None for a build without a topic."""

@@ -7,6 +7,8 @@ from airflow_backfill.core.state.effect import Asks
 from airflow_backfill.core.state.state import BuildState
 from airflow_backfill.core.state.step import Follow, Held, Move, Observed, Wait
 from airflow_backfill.core.strategies import log
+from airflow_backfill.core.strategies.strategy import NOTHING_TO_SKIP
+from airflow_backfill.core.values.control import Verb
 
 
 class TableStrategy:
@@ -26,6 +28,14 @@ class TableStrategy:
     ) -> Asks[Move | Wait]:
         yield from ()
         return log.follow(state, observed, step, held)
+
+    def useless(self, order: Verb, state: BuildState) -> str | None:
+        match order:
+            case Verb.SKIP:
+                return NOTHING_TO_SKIP
+            case Verb.DEAD_LETTER:
+                return "the source is no topic, so the build decodes no records"
+        return None
 
     def partitions(self, state: BuildState) -> None:
         return None

@@ -14,8 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from airflow_backfill.core.errors import DuplicateKey, HistoryLost, KeyNull
-from airflow_backfill.core.splits.position import Position
-from airflow_backfill.core.splits.ranges import AtKey, Key, KeyRanges
+from airflow_backfill.core.splits.ranges import Key, KeyRanges
 from airflow_backfill.core.state.effect import Chunks, NextChunk
 from airflow_backfill.spark.session.failure import lost_history_named
 from airflow_backfill.spark.source.changes import sample_of
@@ -53,7 +52,7 @@ class Ranges:
         Raises DuplicateKey if two of the rows have the same key, and KeyNull for a row that lost it before the first
         round.
         """
-        first, low = stands(ranges, asked.positions)
+        first, low = ranges.reached(asked.positions)
         size = asked.bytes
         if ranges.rows:
             size = min(size, max(1, asked.rows * ranges.bytes // ranges.rows))
@@ -165,16 +164,6 @@ class Ranges:
 
     def _files(self, epoch: int) -> KeyFiles:
         return self.source.key_files(epoch, self.order)
-
-
-def stands(ranges: KeyRanges, positions: Sequence[Position]) -> tuple[int, Key]:
-    """The first incomplete range, and the key up to which everything is read: ranges are read in order. If all are
-    complete: the number of ranges, and the empty key.
-    """
-    for split, position in enumerate(positions):
-        if isinstance(position, AtKey):
-            return split, position.key or ranges.low(split)
-    return len(ranges), ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from airflow_backfill.spark.open_source import open_source
 from airflow_backfill.spark.preflight.table import Preflight
 from airflow_backfill.spark.session.failure import coded
 from airflow_backfill.spark.session.lost_file import unreadable_file
-from airflow_backfill.spark.source.ranges import CLUSTERED, Behind, Ranges, stands
+from airflow_backfill.spark.source.ranges import CLUSTERED, Behind, Ranges
 from airflow_backfill.spark.strategies import strategy
 from airflow_backfill.spark.strategies.strategy import SPLITS, Cut
 from airflow_backfill.spark.strategies.table import TableRounds
@@ -65,8 +65,8 @@ class Rounds(TableRounds):
         if not isinstance(work, ReadRanges):
             super().write(work, record, txn, text)
             return
-        first, low = stands(self._planned, work.before)
-        reached, high = stands(self._planned, work.after)
+        first, low = self._planned.reached(work.before)
+        reached, high = self._planned.reached(work.after)
         more = (first, low) != (reached, high)
         read = self._ranges.rows(work.epoch, low, high if reached < len(self._planned) else None)
         rows = self.transform.apply(read) if more else None

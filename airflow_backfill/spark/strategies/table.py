@@ -15,6 +15,7 @@ from airflow_backfill.core.errors import NotAppendOnly
 from airflow_backfill.core.model.certificate import Certificate
 from airflow_backfill.core.model.record import Record
 from airflow_backfill.core.source.identity import check_read
+from airflow_backfill.core.splits.files import FileSplits
 from airflow_backfill.core.splits.position import Position
 from airflow_backfill.core.state.effect import ApplyEpochs, Effect, VerifyTarget, Work
 from airflow_backfill.core.state.state import BuildState
@@ -142,8 +143,9 @@ class TableRounds(strategy.Rounds):
 
     @cached_property
     def source_digests(self) -> SourceDigests:
+        assert isinstance(self.plan.splits, FileSplits)
         pieces = PieceReader(self.spark, self.plan, self.transform)
-        return SourceDigests(self.plan, self.reader.control, pieces.read)
+        return SourceDigests(self.plan, self.plan.splits.files, self.reader.control, pieces.read)
 
     def stream(self, session: SparkSession, state: BuildState) -> DataFrame:
         assert state.applied is not None
