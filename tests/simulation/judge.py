@@ -279,7 +279,7 @@ class Judge:
 
     def _progress(self, document: dict[str, Any]) -> None:
         if self.world.topic:
-            self.partitions.move(_each(document), document["phase"])
+            self.partitions.move(_each(document), document["phase"], document["attempt"])
             self.partitions.count(document["work"])
             self.progress = self.partitions.progress
             return

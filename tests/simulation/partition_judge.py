@@ -47,8 +47,12 @@ class PartitionJudge:
         landed = source.kept(partition, Offsets(0, MAX), pinned)
         return min([*landed, source.partitions[partition].start])
 
-    def move(self, positions: list[Any], phase: str) -> None:
-        """Take over what a record says, of which some may be older than what is known."""
+    def move(self, positions: list[Any], phase: str, writer: str) -> None:
+        """Take over what a record says, of which some may be older than what is known. What its writer has read of a
+        new partition may have expired since.
+        """
+        process = self.world.process(writer)
+        starts = process.starts if process is not None else {}
         self.sealed = phase not in ("snapshot", "cancelled")
         for partition, (epoch, split) in enumerate((p["epoch"], p["partition"]) for p in positions):
             must(split["partition"] == partition, f"partition {split['partition']} in the place of {partition}")
@@ -57,7 +61,7 @@ class PartitionJudge:
                 if before is not None:
                     self._moved(before[1], split)
                 else:
-                    self.begins[partition] = self._source.partitions[partition].start
+                    self.begins[partition] = starts.get(partition, self._source.partitions[partition].start)
                     self._appeared(split)
                 self.known[partition] = (epoch, split)
                 self._counted(split)

@@ -83,6 +83,8 @@ class Process:
         """The thread of the same application that announces epochs."""
         self.held: dict[int, list[int]] = {}
         """By partition: the records that were fetched last."""
+        self.starts: dict[int, int] = {}
+        """By partition: the first offset of Kafka's when it asked last."""
         self.decoded: list[tuple[int, int]] = []
         self.positions: tuple[Position, ...] = ()
         """Of the record that is written."""
@@ -215,6 +217,7 @@ class Process:
             raise SourceUnavailable("no broker answers")
         match effect:
             case fx.AskBroker():
+                self.starts = {n: partition.start for n, partition in source.partitions.items()}
                 return fx.Topic(source.topic_id, {n: partition.log for n, partition in source.partitions.items()})
             case fx.ReadLanded(epochs, known):
                 return source.sift(epochs, known)

@@ -28,7 +28,8 @@ PAST_FAILURES = {
     "chain": (241, 200514, 405789, 600522, 700097),
     "topic without keys": (6, 34, 51, 55, 112, 240, 262, 293, 1587, 201620, 201684, 303156, 303920, 403380, 403760),
     "topic": (719, 100196, 100716, 102460, 104532, 900000),
-    "any": (525, 723, 902991),
+    "topic, one application": (200520,),
+    "any": (525, 723, 201238, 902991),
 }
 """Seeds that once found something, run for ever."""
 KINDS: dict[str, dict[str, Any]] = {
@@ -36,6 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "chain": {"chain": True},
     "topic without keys": {"topic": True, "keyed": False},
     "topic": {"topic": True},
+    "topic, one application": {"topic": True, "through": True},
     "any": {},
 }
 

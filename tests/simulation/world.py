@@ -38,7 +38,8 @@ from tests.simulation.protocol import protocol_of
 from tests.simulation.source import Rows, Source, transform
 from tests.simulation.target import Bag, Target, Transaction
 
-MAX_STEPS = 20000
+MAX_STEPS = 40000
+"""Recoveries that compete take turns, and each gives all lanes of the others a fence."""
 CROWD = 40
 """Processes beside which nobody starts another one for no reason: they share the steps."""
 

@@ -22,7 +22,7 @@ class Cost:
     core_seconds: int = 0
     """Time of all tasks of Spark together. Idle cores and the driver's own work are not in it."""
     read_bytes: int = 0
-    """What tasks read from tables and topics."""
+    """The size of the table files that queries opened. What was read of topics is not in it."""
     written_bytes: int = 0
     """What tasks wrote into tables."""
     shuffled_bytes: int = 0

@@ -357,7 +357,7 @@ const Cost = ({ found }) => {
     h(Facts, {
       facts: [
         ["Core hours", (cost.core_seconds / 3600).toFixed(2), "time of all Spark tasks"],
-        ["Read", bytes(cost.read_bytes), "from tables and topics"],
+        ["Read", bytes(cost.read_bytes), "files of tables, whole"],
         ["Written", bytes(cost.written_bytes), "into tables"],
         ["Shuffled", bytes(cost.shuffled_bytes), "between tasks"],
         ["Requests", count(cost.driver_requests + cost.worker_requests), "to object stores; executors' not counted"],

@@ -15,6 +15,7 @@ from airflow_backfill.core.errors import SourceUnavailable
 from airflow_backfill.ledger.control_folder import ControlFolder
 from airflow_backfill.spark.run.sign_of_life import signs_of_life
 from airflow_backfill.spark.session.cost import Costs
+from airflow_backfill.spark.session.queries import queries
 from tests import waiting
 from tests.ledger.moto_s3 import moto_s3
 from tests.system.s3 import S3, gate
@@ -72,10 +73,45 @@ def test_spark_counts_what_an_application_costs(spark: SparkSession, tmp_path: P
     before = costs.so_far()
     spark.read.parquet(str(path)).groupBy("id").count().count()
     after = costs.so_far()
-    assert all(after[name] > before[name] for name in ("core_seconds", "read_bytes", "shuffled_bytes"))
+    assert all(after[name] > before[name] for name in ("core_seconds", "shuffled_bytes"))
     files = sum(file.stat().st_size for file in path.glob("*.parquet"))
+    assert told_later(costs) - before["read_bytes"] == pytest.approx(files, rel=0.03)
     assert before["written_bytes"] - begun["written_bytes"] == files == after["written_bytes"] - begun["written_bytes"]
     assert at_the_end.so_far()["written_bytes"] == after["written_bytes"], "all at once, or in between"
+
+
+@pytest.mark.spark
+def test_files_that_a_query_opens_are_counted_once_however_long_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    costs = Costs(spark)
+    begun, paths = told_later(costs), [str(tmp_path / str(n)) for n in range(2)]
+    for path in paths:
+        spark.range(50_000).selectExpr("id", "sha2(string(id), 256) AS text").write.parquet(path)
+    slow_rows = spark.read.parquet(paths[0]).limit(1)
+    waits = slow_rows.selectExpr("java_method('java.lang.Thread', 'sleep', id * 0 + 3000L)")
+    slow = threading.Thread(target=waits.collect)
+    slow.start()
+    active = spark.sparkContext.statusTracker().getActiveStageIds
+    while not active():
+        assert slow.is_alive()
+    sizes = [sum(file.stat().st_size for file in Path(path).glob("*.parquet")) for path in paths]
+    for n in range(1, 3):
+        spark.read.parquet(paths[1]).selectExpr("max(text)").collect()  # one of two columns, all of the file
+        assert told_later(costs) - begun == pytest.approx(n * sizes[1], rel=0.03)
+    assert slow.is_alive()
+    slow.join()
+    assert told_later(costs) - begun == pytest.approx(2 * sizes[1] + sizes[0], rel=0.03)
+    assert told_later(costs) == told_later(costs)
+
+
+def told_later(costs: Costs) -> float:
+    """Bytes read, once Spark has counted all queries that have ended: another thread of it does so a moment later."""
+    costs._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    ended = [query for _, query in queries(costs._spark, 0, without=()) if query.completionTime().isDefined()]
+    assert ended
+    while any(query.metricValues() is None for query in ended):
+        store = costs._spark._jsparkSession.sharedState().statusStore()
+        ended = [store.execution(query.executionId()).get() for query in ended]
+    return costs.so_far()["read_bytes"]
 
 
 @pytest.mark.spark
