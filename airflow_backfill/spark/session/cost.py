@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_backfill.ledger.hadoop_store import driver_requests
 from airflow_backfill.spark.session.queries import queries
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RUNNING = ("PENDING", "ACTIVE")
-_OPENED = re.compile(r"SQLPlanMetric\(size of files read,(\d+),size\)")
+_OPENED = r"SQLPlanMetric\(size of files read,(\d+),size\)"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -50,11 +50,10 @@ class Costs:
     def _queries(self, first: int) -> Iterator[_Part]:
         self._sizes = {number: size for number, size in self._sizes.items() if number >= first}
         for number, query in queries(self._spark, first, without=self._sizes):
-            values = query.metricValues()  # none until a while after its end
-            if values is None:
+            if query.metricValues() is None:  # until a while after its end
                 yield _Part(number, runs=True, bytes=0)
             else:
-                self._sizes[number] = _opened(str(query.metrics()), str(values))
+                self._sizes[number] = _opened(self._spark._jvm, query)
         for number, size in self._sizes.items():
             yield _Part(number, runs=False, bytes=size)
 
@@ -92,10 +91,15 @@ class _Sum:
             return self._ended + sum(part.bytes for part in found if part.number >= ends)
 
 
-def _opened(metrics: str, values: str) -> int:
-    """The size of the files that a query has opened, by the text that Spark makes of its numbers for people."""
-    total = 0.0
-    for metric in _OPENED.findall(metrics):
-        size = re.search(rf"\b{metric} -> (?:total[^\n]*\n)?([\d.]+) (\w+)", values)
-        total += float(size[1]) * 1024 ** _UNITS.index(size[2]) if size else 0
-    return round(total)
+def _opened(jvm: Any, query: Any) -> int:
+    """The size of the files that a query has opened, by the text that Spark makes of its numbers for people.
+
+    Java searches its metrics: a long answer to Python waits 40 milliseconds for a delayed acknowledgement.
+    """
+    listed = jvm.java.util.regex.Pattern.compile(_OPENED).matcher(jvm.java.lang.StringBuilder().append(query.metrics()))
+    metrics = set[str]()  # a metric is listed again each time that its query was planned anew
+    while listed.find():
+        metrics.add(listed.group(1))
+    values = str(query.metricValues()) if metrics else ""
+    sizes = (re.search(rf"\b{metric} -> (?:total[^\n]*\n)?([\d.]+) (\w+)", values) for metric in metrics)
+    return sum(round(float(size[1]) * float(1024 ** _UNITS.index(size[2]))) for size in sizes if size)

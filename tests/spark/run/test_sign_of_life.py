@@ -70,6 +70,7 @@ def test_spark_counts_what_an_application_costs(spark: SparkSession, tmp_path: P
     begun = costs.so_far()
     assert at_the_end.so_far()["written_bytes"] == begun["written_bytes"]
     spark.range(100_000).write.parquet(str(path))
+    told_later(costs)
     before = costs.so_far()
     spark.read.parquet(str(path)).groupBy("id").count().count()
     after = costs.so_far()
