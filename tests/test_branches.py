@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "airflow_backfill"
-OWN = ("core/strategies", "core/splits", "core/kafka", "spark/strategies", "spark/kafka")
-OWN += ("spark/session/kafka_failure",)
+OWN = ("core/strategies", "core/splits", "core/kafka", "spark/strategies", "spark/kafka", "spark/session/kafka_failure")
 KINDS = {"FileSplits", "KeyRanges", "Partitions", "AtFile", "AtKey", "AtOffset"}
 KINDS |= {"Snapshot", "Arrangement", "Chain", "Source"}
 NAMES = {"snapshot", "arrangement", "chain", "source"}

@@ -31,7 +31,7 @@ JOINED_EPOCHS = 3
 
 @dataclass
 class DigestFolder:
-    """The digests beside the target. Some never get there, because Spark lost the metric, and some are damaged."""
+    """The digests beside the target. Some are damaged, and some are left behind."""
 
     rng: random.Random
     builds: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -79,18 +79,19 @@ def added_up(world: World, plan: Plan, asked: fx.VerifyTarget, now: int) -> Cert
     """The certificate of an incremental proof; None if the source has to be read. Raises Violation if the sum is not
     that of the source's rows, or if it proves other rows.
     """
-    expected, content = world.expected(asked.epoch), world.target.log[asked.target_version].content
-    source = world.source
+    epoch, version, source = asked.epoch, asked.target_version, world.source
+    expected, content = world.expected(epoch), world.target.log[version].content
 
-    def compare(epoch: int, version: int, now: int, wanted: Digest) -> Certificate | None:
+    def compare(wanted: Digest) -> Certificate | None:
         if not source.forgot:
             must(wanted == digest_of(expected), f"the source's digests do not add up to its rows at epoch {epoch}")
         if digest_of(content) != wanted:
             return None
+        world.judge.proofs.add((epoch, version))
         must(same(content, expected), f"version {version} is wrong, and an incremental proof finds it equal")
         return Certificate(epoch, version, wanted.rows, "digest", 1, now, RowHash.TYPED, ProofKind.INCREMENTAL)
 
-    certificate = source_digests(world, plan).certificate(asked, now, compare)
+    certificate = source_digests(world, plan).certificate(asked, compare)
     lost = source.earliest or source.vacuumed_before or source.forgot
     gave_up = certificate is None and not lost and same(content, expected)
     must(not gave_up, "an incremental proof gives up, but nothing is lost")

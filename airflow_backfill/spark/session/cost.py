@@ -25,6 +25,8 @@ class Costs:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._store = spark.sparkContext._jsc.sc().statusStore()
+        java: Any = spark._jvm
+        self._pattern, self._text = java.java.util.regex.Pattern.compile(_OPENED), java.java.lang.StringBuilder
         self._sizes = dict[int, int]()
         """By query that has ended: what it opened."""
         self._read, self._written = _Sum(self._queries), _Sum(self._stages)
@@ -53,9 +55,20 @@ class Costs:
             if query.metricValues() is None:  # until a while after its end
                 yield _Part(number, runs=True, bytes=0)
             else:
-                self._sizes[number] = _opened(self._spark._jvm, query)
+                self._sizes[number] = self._opened(query)
         for number, size in self._sizes.items():
             yield _Part(number, runs=False, bytes=size)
+
+    def _opened(self, query: Any) -> int:
+        """The size of the files that a query has opened.
+
+        Java searches its metrics: a long answer to Python waits 40 milliseconds for a delayed acknowledgement.
+        """
+        listed = self._pattern.matcher(self._text().append(query.metrics()))
+        metrics = set[str]()  # a metric is listed again each time that its query was planned anew
+        while listed.find():
+            metrics.add(listed.group(1))
+        return _size(metrics, query)
 
     def _stages(self, first: int) -> Iterator[_Part]:
         for stage in stages(self._spark):
@@ -72,11 +85,10 @@ class _Part(NamedTuple):
 
 
 class _Sum:
-    """The bytes of numbered parts, of which Spark forgets the oldest."""
+    """The bytes of numbered parts, of which Spark forgets the oldest. ``parts``: those from a number on."""
 
     def __init__(self, parts: Callable[[int], Iterator[_Part]]) -> None:
         self._parts, self._lock = parts, Lock()
-        """``parts``: those from a number on."""
         self._ended = 0
         """By parts that have ended, up to the one before ``_next``."""
         self._next = 0
@@ -91,15 +103,8 @@ class _Sum:
             return self._ended + sum(part.bytes for part in found if part.number >= ends)
 
 
-def _opened(jvm: Any, query: Any) -> int:
-    """The size of the files that a query has opened, by the text that Spark makes of its numbers for people.
-
-    Java searches its metrics: a long answer to Python waits 40 milliseconds for a delayed acknowledgement.
-    """
-    listed = jvm.java.util.regex.Pattern.compile(_OPENED).matcher(jvm.java.lang.StringBuilder().append(query.metrics()))
-    metrics = set[str]()  # a metric is listed again each time that its query was planned anew
-    while listed.find():
-        metrics.add(listed.group(1))
+def _size(metrics: set[str], query: Any) -> int:
+    """The bytes in these metrics of a query, by the text that Spark makes of its numbers for people."""
     values = str(query.metricValues()) if metrics else ""
     sizes = (re.search(rf"\b{metric} -> (?:total[^\n]*\n)?([\d.]+) (\w+)", values) for metric in metrics)
     return sum(round(float(size[1]) * float(1024 ** _UNITS.index(size[2]))) for size in sizes if size)

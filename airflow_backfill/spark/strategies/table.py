@@ -130,7 +130,8 @@ class TableRounds(strategy.Rounds):
         proof = replace(self.proof(wanted.positions), row_hash=wanted.row_hash)
         certificate = None
         if wanted.kind is ProofKind.INCREMENTAL:
-            certificate = self.source_digests.certificate(wanted, now, proof.incremental)
+            compare = partial(proof.incremental, wanted.epoch, wanted.target_version, now)
+            certificate = self.source_digests.certificate(wanted, compare)
         elif wanted.kind is ProofKind.SAMPLED:
             certificate = proof.sampled(wanted.epoch, wanted.target_version, now, wanted.sample or USUAL_SHARE)
             if certificate is None:

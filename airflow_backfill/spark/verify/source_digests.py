@@ -55,13 +55,10 @@ class SourceDigests:
     """Reads a piece with one run of numbers from the source. Its errors have a code."""
     joined_epochs: int = JOINED_EPOCHS
 
-    def certificate(
-        self, wanted: VerifyTarget, now: int, compare: Callable[[int, int, int, Digest], Certificate | None]
-    ) -> Certificate | None:
+    def certificate(self, wanted: VerifyTarget, compare: Callable[[Digest], Certificate | None]) -> Certificate | None:
         """The certificate of an incremental proof; None if the source has to be read to decide.
 
-        ``compare``: given the epoch, the target's version, the time and the digest of the transformed source, the
-        certificate, or None if the target has another digest.
+        ``compare``: given the digest of the transformed source, the certificate; None if the target has another one.
         """
         try:
             digest = self.at(wanted.epoch)
@@ -73,7 +70,7 @@ class SourceDigests:
             return None
         if reread is None:
             return None
-        certificate = compare(wanted.epoch, wanted.target_version, now, digest)
+        certificate = compare(digest)
         if certificate is None:
             log.warning("the target differs from the digest of the source: all of the source is read to name the keys")
             return None

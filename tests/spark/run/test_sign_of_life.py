@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_backfill.builds.attempts import attempts
 from airflow_backfill.core.errors import SourceUnavailable
@@ -87,13 +87,7 @@ def test_files_that_a_query_opens_are_counted_once_however_long_it_runs(spark: S
     begun, paths = told_later(costs), [str(tmp_path / str(n)) for n in range(2)]
     for path in paths:
         spark.range(50_000).selectExpr("id", "sha2(string(id), 256) AS text").write.parquet(path)
-    slow_rows = spark.read.parquet(paths[0]).limit(1)
-    waits = slow_rows.selectExpr("java_method('java.lang.Thread', 'sleep', id * 0 + 3000L)")
-    slow = threading.Thread(target=waits.collect)
-    slow.start()
-    active = spark.sparkContext.statusTracker().getActiveStageIds
-    while not active():
-        assert slow.is_alive()
+    slow = slow_query(spark.read.parquet(paths[0]).limit(1))
     sizes = [sum(file.stat().st_size for file in Path(path).glob("*.parquet")) for path in paths]
     for n in range(1, 3):
         spark.read.parquet(paths[1]).selectExpr("max(text)").collect()  # one of two columns, all of the file
@@ -102,6 +96,17 @@ def test_files_that_a_query_opens_are_counted_once_however_long_it_runs(spark: S
     slow.join()
     assert told_later(costs) - begun == pytest.approx(2 * sizes[1] + sizes[0], rel=0.03)
     assert told_later(costs) == told_later(costs)
+
+
+def slow_query(one_row: DataFrame) -> threading.Thread:
+    """Three seconds of a thread in which a query of this row runs. It has a stage already."""
+    waits = one_row.selectExpr("java_method('java.lang.Thread', 'sleep', id * 0 + 3000L)")
+    slow = threading.Thread(target=waits.collect)
+    slow.start()
+    active = one_row.sparkSession.sparkContext.statusTracker().getActiveStageIds
+    while not active():
+        assert slow.is_alive()
+    return slow
 
 
 def told_later(costs: Costs) -> float:
@@ -119,12 +124,7 @@ def test_what_a_stage_that_runs_writes_is_counted_once(spark: SparkSession, tmp_
     """Spark numbers stages when their job begins, so later ones end earlier."""
     costs = Costs(spark)
     begun = costs.so_far()["written_bytes"]
-    waits = spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 3000L)")
-    slow = threading.Thread(target=waits.collect)
-    slow.start()
-    active = spark.sparkContext.statusTracker().getActiveStageIds
-    while not active():
-        assert slow.is_alive()
+    slow = slow_query(spark.range(1))
     for n in range(3):
         spark.range(1000).write.parquet(str(tmp_path / str(n)))
         files = sum(file.stat().st_size for file in tmp_path.glob("*/*.parquet"))
